@@ -26,7 +26,7 @@ export type IdPrefix =
   | 'gen'
 
 /** Crockford's base 32 in lower case, as ULIDs are written (https://github.com/ulid/spec). */
-const ALPHABET = '0123456789abcdefghjkmnpqrstvwxyz'
+export const ALPHABET = '0123456789abcdefghjkmnpqrstvwxyz'
 const TIME_CHARACTERS = 10
 const RANDOM_CHARACTERS = 16
 

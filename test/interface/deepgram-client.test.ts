@@ -127,7 +127,7 @@ t.test('its answers, and what the vendor behind it was asked', { timeout: 60_000
     t.match(searched.body, {
       err_code: 'INVALID_REQUEST',
       err_msg: '`search` must be left out; there is no search by sound',
-      request_id: /^req_/,
+      request_id: /^[0-9a-f-]{36}$/,
       error: { code: 'INVALID_REQUEST', param: 'search' },
     })
     t.match(searched.rawResponse?.headers.get('dg-error'), /^`search`/)
@@ -170,7 +170,7 @@ t.test('speech and models', { timeout: 60_000 }, async (t) => {
     'transfer-encoding': 'chunked',
     'dg-model-name': 'aura-2',
     'dg-char-count': '7',
-    'dg-request-id': /^req_/,
+    'dg-request-id': /^[0-9a-f-]{36}$/,
     'x-lk-provider': 'deepgram',
   })
 

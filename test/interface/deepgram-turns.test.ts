@@ -52,7 +52,7 @@ t.test("Deepgram's client is told the turns of a session", { timeout: 60_000 }, 
   socket.sendCloseStream({ type: 'CloseStream' })
   t.equal(await closed, 1000)
 
-  t.match(told[0], { type: 'Connected', sequence_id: 0, request_id: /^req_/ })
+  t.match(told[0], { type: 'Connected', sequence_id: 0, request_id: /^[0-9a-f-]{36}$/ })
   t.same(
     told.map(({ sequence_id: id }) => id),
     told.map((_, at) => at),
@@ -121,7 +121,7 @@ t.test('what it does not keep is refused', async (t) => {
   }
   const unheard = await ask({})
   t.equal(unheard.status, 422, 'nova tells no turns')
-  t.match(unheard.headers, { 'dg-request-id': /^req_/, 'dg-error': /: .*turns$/ })
+  t.match(unheard.headers, { 'dg-request-id': /^[0-9a-f-]{36}$/, 'dg-error': /: .*turns$/ })
   for (const [name, value] of Object.entries({
     ...{ encoding: 'opus', eager_eot_threshold: '0.4', eot_timeout_ms: '60', eot_threshold: '0.2' },
     ...{ redact: 'pii', language_hint: 'de', interim_results: 'true' },

@@ -78,7 +78,7 @@ t.test("Deepgram's plugins listen live", { timeout: 60_000 }, async (t) => {
     const { client, answer } = connect(`/deepgram/v1/listen?${query}`, {
       authorization: `Token ${gateway.key}`,
     })
-    t.match(await answer, { 'dg-request-id': /^req_/, 'x-lk-warnings': warned }, name)
+    t.match(await answer, { 'dg-request-id': /^[0-9a-f-]{36}$/, 'x-lk-warnings': warned }, name)
     client.send({ type: 'KeepAlive' })
     for (const frame of framesOf(16_000)) client.send(frame)
     client.send({ type: 'Finalize' })
@@ -87,7 +87,7 @@ t.test("Deepgram's plugins listen live", { timeout: 60_000 }, async (t) => {
     const finals = (client.of('Results') as Results[]).filter(({ is_final: isFinal }) => isFinal)
     // Each reads these without asking whether they are there.
     for (const { channel, metadata } of client.of('Results') as Results[]) {
-      t.match(metadata, { request_id: /^req_/ })
+      t.match(metadata, { request_id: /^[0-9a-f-]{36}$/ })
       t.match(channel.alternatives, [{ transcript: String, confidence: Number, words: Array }])
     }
     const heard = finals.map(({ channel }) => channel.alternatives[0]?.transcript).join(' ')
@@ -109,7 +109,7 @@ t.test("Deepgram's plugins hear a file, and speak", { timeout: 60_000 }, async (
     '&mip_opt_out=false&language=en-US'
   const heard = await ask(`/deepgram/v1/listen?${query}`, WAV, 'audio/wav')
   t.match(await heard.json(), {
-    metadata: { request_id: /^req_/ },
+    metadata: { request_id: /^[0-9a-f-]{36}$/ },
     results: {
       channels: [{ alternatives: [{ transcript: 'sos', confidence: Number, words: [{ word: 'sos' }] }] }],
     },
@@ -132,7 +132,7 @@ t.test("Deepgram's plugins speak live", { timeout: 60_000 }, async (t) => {
     const authorization = `Token ${gateway.key}`
     const { client, answer } = connect(`/deepgram/v1/speak?${query}`, { authorization })
     // LiveKit logs headers of this name.
-    t.match(await answer, { 'dg-request-id': /^req_/, 'x-lk-warnings': undefined })
+    t.match(await answer, { 'dg-request-id': /^[0-9a-f-]{36}$/, 'x-lk-warnings': undefined })
     return client
   }
   const spoken = (...texts: string[]) => texts.map((text) => `spoken aura-2-orion-en ${text}`).join('')

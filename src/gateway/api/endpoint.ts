@@ -128,6 +128,8 @@ export interface Door {
   readonly tag: Operation['tag']
   /** Header in which these clients look for the id of the request. */
   readonly requestIdHeader: HeaderName & Lowercase<HeaderName>
+  /** The id of a request in the form that they take; absent: as it is. */
+  readonly vendorId?: (id: string) => string
   /** Header in which they look for the reason of a refusal; absent: in the body alone. */
   readonly errorHeader?: HeaderName & Lowercase<HeaderName>
   /** Puts an error into the names that these clients use for fields. */
@@ -521,7 +523,8 @@ class ObservedRequest implements FinishListener {
     const isRead = method === 'GET' || method === 'HEAD'
     const called = callLines(this.#context, headers)
     const lines = isRead && headers['cache-control'] === undefined ? NOT_STORED + called : called
-    return door === undefined ? lines : idLine(door.requestIdHeader) + requestId + lines
+    if (door === undefined) return lines
+    return idLine(door.requestIdHeader) + (door.vendorId?.(requestId) ?? requestId) + lines
   }
 
   refuse(thrown: unknown): void {

@@ -13,7 +13,10 @@ export function doorRefusal({ path, requestId }: Exchange, error: GatewayError):
   const door = DOORS.get(name)
   if (door === undefined) return null
   const reply = refusal(door, explained(door, rest, error), requestId)
-  return { ...reply, headers: { ...reply.headers, [door.requestIdHeader]: requestId } }
+  return {
+    ...reply,
+    headers: { ...reply.headers, [door.requestIdHeader]: door.vendorId?.(requestId) ?? requestId },
+  }
 }
 
 /** Names what to use instead of a path that the door does not serve. */

@@ -1,4 +1,5 @@
 import { ERRORS, type GatewayError } from '../../../contracts/errors.ts'
+import { ALPHABET, isOwnId } from '../../../contracts/ids.ts'
 import { DEFAULT_LIMITS } from '../../../contracts/limits.ts'
 import { type ClientSocketListener, offeredProtocols } from '../../edge/client-socket.ts'
 import type { Exchange } from '../../edge/exchange.ts'
@@ -11,17 +12,30 @@ import { CLOSE } from '../socket-messages.ts'
 /** Subprotocols with which browsers send a key: the scheme, then the key. */
 const SCHEMES = ['token', 'bearer']
 
+/**
+ * An id of ours as the UUID of the same 128 bits: Deepgram's contract says that ids of requests are UUIDs
+ * (https://developers.deepgram.com/reference), and its Rust library takes nothing else. One that a caller chose stays.
+ */
+export function vendorId(id: string): string {
+  const ulid = id.slice(id.indexOf('_') + 1)
+  if (!isOwnId(id) || ulid.length > 26) return id
+  const bits = [...ulid].reduce((sum, digit) => sum * 32n + BigInt(ALPHABET.indexOf(digit)), 0n)
+  const hex = bits.toString(16).padStart(32, '0')
+  return hex.replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-')
+}
+
 /** Conventions of Deepgram's client libraries, which are given `/deepgram` as their base URL. */
 const DOOR: Door = {
   name: 'deepgram',
   tag: 'Deepgram',
   requestIdHeader: 'dg-request-id',
+  vendorId,
   errorHeader: 'dg-error',
   authorization: bearerOf,
   translateError: (error) => renamed(error, NAMES),
   errorShape: {
     schema: DeepgramFault,
-    members: ({ code, message }, requestId) => ({ err_code: code, err_msg: message, request_id: requestId }),
+    members: ({ code, message }, id) => ({ err_code: code, err_msg: message, request_id: vendorId(id) }),
   },
 }
 

@@ -11,7 +11,7 @@ import { answerTranscription, transcriptionBody } from '../native/transcription.
 import { DeepgramAccepted, DeepgramTranscript } from '../openapi/deepgram-answers.ts'
 import { TRANSCRIPT_FACTS } from '../openapi/headers.ts'
 import { json, LEDGER_ERRORS, TRANSCRIPTION_ERRORS } from '../openapi/operation.ts'
-import { DEEPGRAM, deepgramAnswer } from './door.ts'
+import { DEEPGRAM, deepgramAnswer, vendorId } from './door.ts'
 import { LISTEN_OPTIONS, readFileOptions } from './file-options.ts'
 import { OPT_OUT } from './options.ts'
 import { type ListenView, listenResponse } from './transcript.ts'
@@ -27,7 +27,7 @@ const LISTEN = viewedTranscription<ListenView>({
   submitted: (submitted, { warnings }, requestId) => ({
     status: 200,
     headers: { ...submissionHeaders(submitted), ...warningHeaders(warnings) },
-    body: JSON.stringify({ request_id: submitted.job?.requestId ?? requestId }),
+    body: JSON.stringify({ request_id: vendorId(submitted.job?.requestId ?? requestId) }),
   }),
   flag: OPT_OUT,
   layout: {

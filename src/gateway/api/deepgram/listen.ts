@@ -6,7 +6,7 @@ import { timestamp } from '../json-reply.ts'
 import { CALL_ERRORS } from '../openapi/operation.ts'
 import { type SocketCall, socketEndpoint } from '../socket-endpoint.ts'
 import { BEHIND_BYTES } from '../socket-messages.ts'
-import { DEEPGRAM_SOCKET } from './door.ts'
+import { DEEPGRAM_SOCKET, vendorId } from './door.ts'
 import { DeepgramSocket } from './live-socket.ts'
 import { type ListenOptions, readListenOptions } from './options.ts'
 import { deepgramWord, meanConfidence, UNKNOWN_CONFIDENCE } from './words.ts'
@@ -97,7 +97,8 @@ class ListenSocket extends DeepgramSocket {
     if (text === '' || this.behindBytes > BEHIND_BYTES) return
     const duration = Math.max(0, seconds(this.session.audioSeconds - start))
     const alternative = { transcript: text, confidence: UNKNOWN_CONFIDENCE, words: [] }
-    this.#results(channel, { start, duration, is_final: false, speech_final: false }, alternative)
+    const at = { start, duration, is_final: false, speech_final: false, from_finalize: false }
+    this.#results(channel, at, alternative)
   }
 
   #final(message: Final): void {
@@ -165,7 +166,7 @@ class ListenSocket extends DeepgramSocket {
       ...facts,
       channel: { alternatives: [alternative] },
       metadata: {
-        request_id: this.call.exchange.requestId,
+        request_id: vendorId(this.call.exchange.requestId),
         model_info: { name: model, version: '', arch: provider },
         model_uuid: '',
       },
@@ -177,7 +178,7 @@ class ListenSocket extends DeepgramSocket {
     this.say({
       type: 'Metadata',
       transaction_key: 'deprecated',
-      request_id: this.call.exchange.requestId,
+      request_id: vendorId(this.call.exchange.requestId),
       sha256: '',
       created: this.#created,
       duration: seconds(this.session.audioSeconds),

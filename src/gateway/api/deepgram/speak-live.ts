@@ -9,7 +9,7 @@ import { warningHeaders } from '../fact-headers.ts'
 import { CALL_ERRORS } from '../openapi/operation.ts'
 import { type SocketCall, socketEndpoint } from '../socket-endpoint.ts'
 import { CLOSE, checkMessageSize, nodeStops, readMessage, unaskedClose } from '../socket-messages.ts'
-import { closeFor, DEEPGRAM_SOCKET } from './door.ts'
+import { closeFor, DEEPGRAM_SOCKET, vendorId } from './door.ts'
 import { formatsOf, PCM_HERTZ, readSpeak, SPEAK_OPTIONS, type SpeakTerms, speakRequest } from './speak.ts'
 
 /** Audio goes out as bare samples: https://developers.deepgram.com/docs/tts-media-output-settings */
@@ -171,7 +171,7 @@ class SpeakSocket implements ClientSocketListener, SpeechSink {
     this.#model = model
     this.#say({
       type: 'Metadata',
-      request_id: this.#call.exchange.requestId,
+      request_id: vendorId(this.#call.exchange.requestId),
       model_name: model,
       model_version: '',
       model_uuid: '',

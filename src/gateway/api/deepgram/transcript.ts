@@ -2,6 +2,7 @@ import type { Word } from '../../../contracts/calls.ts'
 import { endsSentence, groupWords } from '../../providers/segments.ts'
 import { type Channel, channelsOf, type Heard } from '../heard.ts'
 import { largeList, largeMember } from '../json-reply.ts'
+import { vendorId } from './door.ts'
 import { deepgramWord, meanConfidence, speakerOf } from './words.ts'
 
 /** Silence that ends an utterance unless `utt_split` says another, and one that ends a paragraph; seconds. */
@@ -37,7 +38,7 @@ export function listenResponse(heard: Heard, view: ListenView) {
 function metadataOf({ model, provider, ...heard }: Heard, { tags, extra }: ListenView, channels: number) {
   return {
     transaction_key: 'deprecated',
-    request_id: heard.requestId,
+    request_id: vendorId(heard.requestId),
     sha256: '',
     created: heard.created,
     duration: heard.durationSeconds,

@@ -60,7 +60,7 @@ export const HEADERS = {
   'X-LK-Usage-Images': usageHeader('images'),
   'X-LK-Usage-Total-Tokens': usageHeader('total_tokens'),
   'x-request-id': header("as `X-LK-Request-ID`, where OpenAI's libraries look for it"),
-  'dg-request-id': header("as `X-LK-Request-ID`, where Deepgram's libraries look for it"),
+  'dg-request-id': header("`X-LK-Request-ID` as a UUID, where Deepgram's libraries look for it"),
   'request-id': header("as `X-LK-Request-ID`, where ElevenLabs' libraries look for it"),
   'x-character-count': header('characters of the text', COUNT),
   'dg-model-name': header('as `X-LK-Model`'),

@@ -105,7 +105,7 @@ test("Deepgram's client transcribes across the death of a provider", async (t) =
     type: 'Metadata',
     duration: 4.8,
     channels: 1,
-    request_id: /^req_/,
+    request_id: /^[0-9a-f-]{36}$/,
   })
   const [first] = caller.finals()
   t.match(first, { metadata: { model_info: { arch: 'first' } }, channel_index: [0, 1], speech_final: true })
@@ -165,7 +165,7 @@ test('what is wrong is refused in a header before the handshake, and by the code
       socket.on('error', () => {})
       socket.on('open', () => resolve('101'))
       socket.on('unexpected-response', (_, { statusCode, headers }) => {
-        t.match(headers['dg-request-id'], /^req_/)
+        t.match(headers['dg-request-id'], /^[0-9a-f-]{36}$/)
         resolve(`${statusCode} ${headers['dg-error']}`)
         socket.terminate()
       })

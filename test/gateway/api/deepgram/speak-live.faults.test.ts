@@ -62,7 +62,13 @@ test("Deepgram's client has text spoken while it is written", async (t) => {
   socket.sendFlush({ type: 'Flush' })
   await waitUntil(() => messages.length > 1)
   t.match(messages, [
-    { type: 'Metadata', request_id: /^req_/, model_name: String, model_version: '', model_uuid: '' },
+    {
+      type: 'Metadata',
+      request_id: /^[0-9a-f-]{36}$/,
+      model_name: String,
+      model_version: '',
+      model_uuid: '',
+    },
     { type: 'Flushed', sequence_id: 0 },
   ])
   const spoken = SENTENCES.slice(0, 2)

@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto'
 import { ERRORS, type GatewayError } from '../../../contracts/errors.ts'
 import { ALPHABET, isOwnId } from '../../../contracts/ids.ts'
 import { DEFAULT_LIMITS } from '../../../contracts/limits.ts'
@@ -20,7 +21,15 @@ export function vendorId(id: string): string {
   const ulid = id.slice(id.indexOf('_') + 1)
   if (!isOwnId(id) || ulid.length > 26) return id
   const bits = [...ulid].reduce((sum, digit) => sum * 32n + BigInt(ALPHABET.indexOf(digit)), 0n)
-  const hex = bits.toString(16).padStart(32, '0')
+  return uuid(bits.toString(16).padStart(32, '0'))
+}
+
+/** The UUID of a model or a voice, which have none with most providers. */
+export function modelId(name: string): string {
+  return uuid(hash('sha256', name).slice(0, 32))
+}
+
+function uuid(hex: string): string {
   return hex.replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-')
 }
 

@@ -6,7 +6,7 @@ import { timestamp } from '../json-reply.ts'
 import { CALL_ERRORS } from '../openapi/operation.ts'
 import { type SocketCall, socketEndpoint } from '../socket-endpoint.ts'
 import { BEHIND_BYTES } from '../socket-messages.ts'
-import { DEEPGRAM_SOCKET, vendorId } from './door.ts'
+import { DEEPGRAM_SOCKET, modelId, vendorId } from './door.ts'
 import { DeepgramSocket } from './live-socket.ts'
 import { type ListenOptions, readListenOptions } from './options.ts'
 import { deepgramWord, meanConfidence, UNKNOWN_CONFIDENCE } from './words.ts'
@@ -168,7 +168,7 @@ class ListenSocket extends DeepgramSocket {
       metadata: {
         request_id: vendorId(this.call.exchange.requestId),
         model_info: { name: model, version: '', arch: provider },
-        model_uuid: '',
+        model_uuid: modelId(model),
       },
     })
   }

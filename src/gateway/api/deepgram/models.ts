@@ -6,7 +6,7 @@ import { jsonReply } from '../json-reply.ts'
 import { type OfferedModel, offeredModels, offeredVoices } from '../offered-models.ts'
 import { DeepgramModel, DeepgramModels } from '../openapi/deepgram-answers.ts'
 import { json } from '../openapi/operation.ts'
-import { DEEPGRAM, deepgramAnswer } from './door.ts'
+import { DEEPGRAM, deepgramAnswer, modelId } from './door.ts'
 
 export const deepgramModels = endpoint({
   ...DEEPGRAM,
@@ -33,7 +33,7 @@ export const deepgramModel = endpoint({
   handle({ exchange, context: { principal } }) {
     const [wanted] = exchange.params
     const { stt, tts } = speechModels(principal)
-    const found = [...stt, ...tts].find(({ uuid }) => uuid === wanted)
+    const found = [...stt, ...tts].find(({ uuid, name }) => uuid === wanted || name === wanted)
     if (found === undefined)
       throw new GatewayError('NOT_FOUND', 'the route of the key offers no such model', { param: 'model' })
     return jsonReply(found)
@@ -62,5 +62,12 @@ function formats({ entries }: OfferedModel): boolean {
 }
 
 function namedModel(name: string, architecture: string) {
-  return { name, canonical_name: name, architecture, languages: [] as string[], version: '', uuid: name }
+  return {
+    name,
+    canonical_name: name,
+    architecture,
+    languages: [] as string[],
+    version: '',
+    uuid: modelId(name),
+  }
 }

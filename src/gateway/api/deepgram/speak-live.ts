@@ -9,7 +9,7 @@ import { warningHeaders } from '../fact-headers.ts'
 import { CALL_ERRORS } from '../openapi/operation.ts'
 import { type SocketCall, socketEndpoint } from '../socket-endpoint.ts'
 import { CLOSE, checkMessageSize, nodeStops, readMessage, unaskedClose } from '../socket-messages.ts'
-import { closeFor, DEEPGRAM_SOCKET, vendorId } from './door.ts'
+import { closeFor, DEEPGRAM_SOCKET, modelId, vendorId } from './door.ts'
 import { formatsOf, PCM_HERTZ, readSpeak, SPEAK_OPTIONS, type SpeakTerms, speakRequest } from './speak.ts'
 
 /** Audio goes out as bare samples: https://developers.deepgram.com/docs/tts-media-output-settings */
@@ -174,7 +174,7 @@ class SpeakSocket implements ClientSocketListener, SpeechSink {
       request_id: vendorId(this.#call.exchange.requestId),
       model_name: model,
       model_version: '',
-      model_uuid: '',
+      model_uuid: modelId(model),
     })
   }
 

@@ -8,6 +8,8 @@ import { deepgramWord, meanConfidence, speakerOf } from './words.ts'
 /** Silence that ends an utterance unless `utt_split` says another, and one that ends a paragraph; seconds. */
 export const UTTERANCE_GAP_SECONDS = 0.8
 const PARAGRAPH_GAP_SECONDS = 1
+/** Stands before the place of an utterance where the caller's own id of the request is no UUID. */
+const NO_REQUEST = '00000000-0000-0000-0000-'
 
 /** Parts of an answer that the options of a request name. Plain data, since a job keeps it until its callback. */
 export interface ListenView {
@@ -24,13 +26,12 @@ export interface ListenView {
 export function listenResponse(heard: Heard, view: ListenView) {
   const { utterances: wantsUtterances, uttSplit } = view
   const channels = channelsOf(heard, view.multichannel)
+  const utterances = () => utterancesIn(channels, uttSplit, vendorId(heard.requestId))
   return {
     metadata: metadataOf(heard, view, channels.length),
     results: {
       channels: channels.map((channel) => channelResult(channel, heard, view)),
-      ...(wantsUtterances
-        ? { utterances: largeList(heard.words.length, () => utterancesIn(channels, uttSplit), utteranceOf) }
-        : {}),
+      ...(wantsUtterances ? { utterances: largeList(heard.words.length, utterances, utteranceOf) } : {}),
     },
   }
 }
@@ -73,14 +74,17 @@ function wordList(words: readonly Word[]) {
 }
 
 /** Utterances end where the speaker changes and after silences: the same for every provider. */
-function utterancesIn(channels: readonly Channel[], gapSeconds: number) {
+function utterancesIn(channels: readonly Channel[], gapSeconds: number, requestId: string) {
+  const own = /^[0-9a-f-]{24}/.exec(requestId)?.[0] ?? NO_REQUEST
+  const idOf = (channel: number, index: number) =>
+    `${own}${(channel * 2 ** 32 + index).toString(16).padStart(12, '0')}`
   return channels
     .flatMap(({ text, words }, channel) =>
       groupWords(
         words,
         text,
         (group, next) => isOther(group.at(-1), next) || next.start - lastWordEnd(group) >= gapSeconds,
-      ).map((group, index) => ({ ...group, channel, id: `${channel}-${index}` })),
+      ).map((group, index) => ({ ...group, channel, id: idOf(channel, index) })),
     )
     .sort((one, other) => one.segment.start - other.segment.start)
 }

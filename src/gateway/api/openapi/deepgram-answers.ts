@@ -37,7 +37,7 @@ const Utterance = shape('DeepgramUtterance', {
   transcript: Type.String(),
   words: Type.Array(Word),
   ...SPEAKER,
-  id: text('unique within the answer'),
+  id: text('a UUID: of the request, and of the place in it'),
 })
 
 const ModelInfo = shape('DeepgramModelInfo', {
@@ -91,7 +91,7 @@ const NAMED = {
   architecture: text('the provider; of a voice the model, of a purpose the workspace'),
   languages: Type.Array(Type.String(), { description: 'always empty' }),
   version: text('always empty'),
-  uuid: text('the name'),
+  uuid: text('made of the name'),
 }
 
 const HearingModel = shape('DeepgramHearingModel', {

@@ -67,7 +67,7 @@ test("Deepgram's client has text spoken while it is written", async (t) => {
       request_id: /^[0-9a-f-]{36}$/,
       model_name: String,
       model_version: '',
-      model_uuid: '',
+      model_uuid: /^[0-9a-f-]{36}$/,
     },
     { type: 'Flushed', sequence_id: 0 },
   ])

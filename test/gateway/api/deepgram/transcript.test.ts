@@ -11,6 +11,7 @@ const VIEW: ListenView = {
 }
 
 interface Utterance {
+  readonly id: string
   readonly transcript: string
   readonly speaker: number
   readonly words: readonly unknown[]
@@ -91,6 +92,13 @@ t.test('utterances end with silence and where the speaker changes', async (t) =>
     ['Is it you?', 0, 3, 0],
     ['Yes.', 1, 1, 0],
   ])
+  const requestId = 'req_01arz3ndektsv4rrffq69g5fav'
+  const own = listenResponse(heard({ requestId }), { ...VIEW, utterances: true })
+  t.same(
+    own.results.utterances?.map(({ id }: Utterance) => id),
+    [0, 1, 2].map((place) => `01563e3a-b5d3-d676-4c61-00000000000${place}`),
+    'ids begin as that of the request',
+  )
   t.same(said(2), [
     ['Good morning. Is it you?', 0, 5, 0],
     ['Yes.', 1, 1, 0],
@@ -142,8 +150,8 @@ t.test('channels have texts and words of their own', async (t) => {
     { alternatives: [{ transcript: 'Hello.', words: [{ word: 'hello' }] }], language_confidence: 0.9 },
   ])
   t.match(results.utterances, [
-    { channel: 1, transcript: 'Hello.' },
-    { channel: 0, transcript: 'Hi.' },
+    { channel: 1, transcript: 'Hello.', id: '00000000-0000-0000-0000-000100000000' },
+    { channel: 0, transcript: 'Hi.', id: '00000000-0000-0000-0000-000000000000' },
   ])
 })
 

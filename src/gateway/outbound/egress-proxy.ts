@@ -101,7 +101,7 @@ async function tunnelled(
       socket.destroy()
       reject(new TunnelRefused(statusCode))
     })
-    asked.once('error', reject)
+    asked.once('error', (error) => reject(signal.aborted ? signal.reason : error))
     asked.end()
   })
 }

@@ -188,7 +188,7 @@ t.test('a tunnel that does not come about is no connection, and a call may go el
   const silent = send('https://provider.example')
   t.ok(await waitUntil(() => proxy.asked.length === 6))
   await clock.advance(5_000)
-  t.match(await silent, /^connect: no connection/)
+  t.equal(await silent, 'connect: no connection')
   t.ok(await waitUntil(() => proxy.open.size === 0), 'nothing of it is left')
   leads = port
   t.equal(await send('https://provider.example'), '200 through')

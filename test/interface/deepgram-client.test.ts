@@ -242,7 +242,9 @@ t.test('speech and models', { timeout: 60_000 }, async (t) => {
     tts?.map(({ canonical_name: name }) => name),
     ['aura-2', 'luna'],
   )
-  t.match(await manage.v1.models.get('luna'), { name: 'luna', architecture: 'aura-2' })
+  const luna = await manage.v1.models.get('luna')
+  t.match(luna, { name: 'luna', architecture: 'aura-2', uuid: /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/ })
+  t.same(await manage.v1.models.get(luna.uuid ?? ''), luna, 'by its id')
   t.equal((await refused(manage.v1.models.get('aura-9'))).statusCode, 404)
 })
 

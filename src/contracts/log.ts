@@ -134,6 +134,7 @@ export interface LogFields {
   readonly node?: string
   readonly uws?: string
   readonly stores?: { readonly state: string; readonly objects: string }
+  readonly egress_proxy?: string | undefined
   readonly jobs?: number | undefined
   readonly sandbox?: string | undefined
   readonly signal?: string

@@ -119,8 +119,9 @@ export async function openWorker(
   return running({ node, closers, ...none, jobs, hasState: true }, () => {})
 }
 
-function storesOf({ state, environment }: Node) {
-  return { stores: { state: state.kind, objects: environment.S3_BUCKET === undefined ? 'folder' : 's3' } }
+function storesOf({ state, environment, egress }: Node) {
+  const stores = { state: state.kind, objects: environment.S3_BUCKET === undefined ? 'folder' : 's3' }
+  return { stores, egress_proxy: egress?.address }
 }
 
 /** The stores and services that the commands of the console work on. */

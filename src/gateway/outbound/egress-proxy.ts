@@ -21,6 +21,8 @@ export function secureOptions({ host }: Pick<Target, 'host'>) {
 
 /** Opens connections to other machines through the proxy of a network that lets nothing else out. */
 export interface EgressProxy {
+  /** Host and port. */
+  readonly address: string
   /** False: this target is connected to directly. */
   leadsTo(target: Target): boolean
   /**
@@ -66,6 +68,7 @@ export function createEgressProxy(
     .filter(Boolean)
     .map(exemption)
   return {
+    address: `${proxy.to.host}:${proxy.to.port}`,
     leadsTo: (target) => !exempt.some((covers) => covers(target)),
     open: (target, limitMs, signal) =>
       timed(limitMs, signal, (ended) => tunnelled(proxy, target, ended), clock),

@@ -314,6 +314,12 @@ t.test(
       return ((await response.json()) as { choices: { message: { content: string } }[] }).choices[0]?.message
         .content
     }
+    t.match(
+      gateway.log.find(({ msg }) => msg === 'listening'),
+      {
+        egress_proxy: proxy.origin.replace('http://', ''),
+      },
+    )
     t.equal(await chat(), 'through')
     leads = 403
     // In a pool the connection would serve on.

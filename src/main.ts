@@ -1,6 +1,7 @@
 import { getHeapStatistics, setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { createLogger, errorMessage, type Logger, logCrash } from './contracts/log.ts'
+import { systemClock } from './contracts/time.ts'
 import { UWS_ENVIRONMENT } from './gateway/edge/uws.ts'
 import { BOOTING, PLACE } from './gateway/node/booting.ts'
 import type { Environment } from './gateway/node/config.ts'
@@ -110,19 +111,20 @@ function takeSignals(opening: Promise<RunningNode>): void {
   const stop = (signal: NodeJS.Signals): void => {
     if (stopping) process.exit(1)
     stopping = true
-    const late = setTimeout(() => {
+    const late = systemClock.after(START_END_MS, () => {
       process.removeAllListeners(signal)
       process.kill(process.pid, signal) // As if this process had not taken it.
-    }, START_END_MS)
+    })
     const stopNode = (node: RunningNode): void => {
-      clearTimeout(late)
+      late.close()
       void node.stop(signal).finally(() => process.exit(0))
     }
     void opening.then(stopNode, () => {})
   }
   process.on('SIGTERM', stop)
   process.on('SIGINT', stop)
-  process.on('SIGHUP', () => void opening.then((node) => node.reload()).catch(() => {}))
+  const reload = (node: RunningNode) => void node.reload()
+  process.on('SIGHUP', () => void opening.then(reload, () => {}))
 }
 
 if (process.argv[1] === import.meta.filename)

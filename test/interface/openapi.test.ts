@@ -13,7 +13,7 @@ const NUMBERS_MAX = 4
 /** Values that differ from run to run, and their replacements. A secret in full would alarm scanners. */
 const CHANGING: readonly (readonly [RegExp, string])[] = [
   [/(?<![a-z])req_[0-9a-z]{26}\b/g, 'req_01m7vpxmwhcxyhwv0c3a668m1h'],
-  [/\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b/g, '01a1f76e-d391-677d-1e6c-0c1a8c645031'],
+  [/(?<="request_id":")[0-9a-f-]{36}(?=")/g, '01a1f76e-d391-677d-1e6c-0c1a8c645031'],
   [/\b(tj|qj)_[0-9a-z]{26,}\b/g, '$1_01m7vpxmwhcxyhwv0c3a668m1h'],
   [/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z/g, '2026-11-20T09:00:00.000Z'],
   [/"(created|created_at|completed_at)":\d{10}\b/g, '"$1":1795165200'],

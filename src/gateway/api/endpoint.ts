@@ -523,8 +523,7 @@ class ObservedRequest implements FinishListener {
     const isRead = method === 'GET' || method === 'HEAD'
     const called = callLines(this.#context, headers)
     const lines = isRead && headers['cache-control'] === undefined ? NOT_STORED + called : called
-    if (door === undefined) return lines
-    return idLine(door.requestIdHeader) + (door.vendorId?.(requestId) ?? requestId) + lines
+    return door === undefined ? lines : idLine(door.requestIdHeader) + idFor(door, requestId) + lines
   }
 
   refuse(thrown: unknown): void {
@@ -541,6 +540,11 @@ class ObservedRequest implements FinishListener {
     noteEnd(deps, this.#exchange, this.#context)
     recorder?.ended(this.#exchange, this.#context, this.#note)
   }
+}
+
+/** The id of a request as the clients of a door take it. */
+export function idFor({ vendorId }: Door, requestId: string): string {
+  return vendorId?.(requestId) ?? requestId
 }
 
 /** A refusal as the clients of a door read it. */

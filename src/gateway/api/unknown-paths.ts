@@ -1,6 +1,6 @@
 import { GatewayError } from '../../contracts/errors.ts'
 import type { Exchange, Reply } from '../edge/exchange.ts'
-import { type Door, refusal } from './endpoint.ts'
+import { type Door, idFor, refusal } from './endpoint.ts'
 import { ENDPOINTS } from './table.ts'
 
 const DOORS: ReadonlyMap<string, Door> = new Map(
@@ -13,10 +13,7 @@ export function doorRefusal({ path, requestId }: Exchange, error: GatewayError):
   const door = DOORS.get(name)
   if (door === undefined) return null
   const reply = refusal(door, explained(door, rest, error), requestId)
-  return {
-    ...reply,
-    headers: { ...reply.headers, [door.requestIdHeader]: door.vendorId?.(requestId) ?? requestId },
-  }
+  return { ...reply, headers: { ...reply.headers, [door.requestIdHeader]: idFor(door, requestId) } }
 }
 
 /** Names what to use instead of a path that the door does not serve. */

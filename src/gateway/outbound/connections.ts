@@ -160,7 +160,7 @@ class Origin implements ConnectionOwner {
     if (inner?.name === url.hostname) this.#findDial = () => inner.port().then(dialLoopback)
     else if (url.protocol !== 'https:' || !egress?.leadsTo(target)) this.#findDial = null
     else {
-      const open = () => egress.open(target, this.connectMs, NEVER)
+      const open = () => egress.open(target, connectMs)
       this.#findDial = () => open().then((socket) => (onread) => this.#dial(onread, socket))
     }
   }
@@ -279,8 +279,6 @@ function isStale({ idleSinceMs, keepAliveMs }: Connection, nowMs: number): boole
   return nowMs - idleSinceMs >= limitMs
 }
 
-/** Signal of what is not stopped. */
-const NEVER = new AbortController().signal
 /** For a connection that nothing is read from. */
 const UNREAD: ReadInto = { buffer: new Uint8Array(1), callback: () => false }
 

@@ -30,7 +30,7 @@ export interface EgressProxy {
    *
    * @throws TunnelRefused; what the connection to the proxy failed with; the signal's reason when aborted
    */
-  open(target: Target, limitMs: number, signal: AbortSignal): Promise<Socket>
+  open(target: Target, limitMs: number, signal?: AbortSignal): Promise<Socket>
 }
 
 /** The proxy does not connect to the target. */
@@ -70,7 +70,7 @@ export function createEgressProxy(
   return {
     address: `${proxy.to.host}:${proxy.to.port}`,
     leadsTo: (target) => !exempt.some((covers) => covers(target)),
-    open: (target, limitMs, signal) =>
+    open: (target, limitMs, signal = new AbortController().signal) =>
       timed(limitMs, signal, (ended) => tunnelled(proxy, target, ended), clock),
   }
 }

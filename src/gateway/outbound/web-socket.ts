@@ -57,7 +57,7 @@ async function wayThrough(
   const to = new URL(url)
   const target = targetOf(to)
   if (to.protocol !== 'wss:' || !egress?.leadsTo(target)) return {}
-  const socket = await egress.open(target, handshakeMs, new AbortController().signal)
+  const socket = await egress.open(target, handshakeMs)
   return { createConnection: () => startTls({ socket, ...secureOptions(target) }) }
 }
 

@@ -12,7 +12,7 @@ import { readLiveCall } from '../native/live-call.ts'
 import { CALL_ERRORS } from '../openapi/operation.ts'
 import { socketEndpoint } from '../socket-endpoint.ts'
 import { BEHIND_BYTES } from '../socket-messages.ts'
-import { DEEPGRAM_SOCKET, vendorId } from './door.ts'
+import { DEEPGRAM_SOCKET } from './door.ts'
 import { type AskedSession, DeepgramSocket } from './live-socket.ts'
 import { formatIn, OPT_OUT } from './options.ts'
 import { UNKNOWN_CONFIDENCE } from './words.ts'
@@ -186,8 +186,7 @@ class TurnsSocket extends DeepgramSocket {
   }
 
   #tell(message: object): void {
-    const request_id = vendorId(this.call.exchange.requestId)
-    this.say({ ...message, request_id, sequence_id: this.#sequence })
+    this.say({ ...message, request_id: this.requestId, sequence_id: this.#sequence })
     this.#sequence += 1
   }
 }

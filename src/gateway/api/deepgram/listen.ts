@@ -6,7 +6,7 @@ import { timestamp } from '../json-reply.ts'
 import { CALL_ERRORS } from '../openapi/operation.ts'
 import { type SocketCall, socketEndpoint } from '../socket-endpoint.ts'
 import { BEHIND_BYTES } from '../socket-messages.ts'
-import { DEEPGRAM_SOCKET, modelId, vendorId } from './door.ts'
+import { DEEPGRAM_SOCKET, modelId } from './door.ts'
 import { DeepgramSocket } from './live-socket.ts'
 import { type ListenOptions, readListenOptions } from './options.ts'
 import { deepgramWord, meanConfidence, UNKNOWN_CONFIDENCE } from './words.ts'
@@ -30,7 +30,8 @@ type Final = Extract<LiveMessage, { readonly type: 'final' }>
 class ListenSocket extends DeepgramSocket {
   readonly #options: ListenOptions
   readonly #created: string
-  #entry: LiveEntry = { provider: '', model: '' }
+  /** In every result: the request, and the entry that heard it. */
+  #origin = this.#originOf({ provider: '', model: '' })
   /** The last final, until it is known whether an utterance ends with it. */
   #held: Final | null = null
   /** The entry says which of its finals end an utterance. */
@@ -46,11 +47,11 @@ class ListenSocket extends DeepgramSocket {
   send(message: LiveMessage): void {
     switch (message.type) {
       case 'ready':
-        this.#entry = { provider: message.provider, model: message.model }
+        this.#origin = this.#originOf(message)
         return
       case 'switched':
         this.#flush()
-        this.#entry = message.to
+        this.#origin = this.#originOf(message.to)
         this.#tellsEnds = false
         return
       case 'partial':
@@ -159,18 +160,18 @@ class ListenSocket extends DeepgramSocket {
   }
 
   #results(channel: number, facts: object, alternative: object): void {
-    const { model, provider } = this.#entry
     this.say({
       type: 'Results',
       channel_index: this.#index(channel),
       ...facts,
       channel: { alternatives: [alternative] },
-      metadata: {
-        request_id: vendorId(this.call.exchange.requestId),
-        model_info: { name: model, version: '', arch: provider },
-        model_uuid: modelId(model),
-      },
+      metadata: this.#origin,
     })
+  }
+
+  #originOf({ model, provider }: LiveEntry) {
+    const info = { name: model, version: '', arch: provider }
+    return { request_id: this.requestId, model_info: info, model_uuid: modelId(model) }
   }
 
   #metadata(): void {
@@ -178,7 +179,7 @@ class ListenSocket extends DeepgramSocket {
     this.say({
       type: 'Metadata',
       transaction_key: 'deprecated',
-      request_id: vendorId(this.call.exchange.requestId),
+      request_id: this.requestId,
       sha256: '',
       created: this.#created,
       duration: seconds(this.session.audioSeconds),

@@ -8,7 +8,7 @@ import { WholeFrames } from '../../media/pcm.ts'
 import { warningHeaders } from '../fact-headers.ts'
 import type { SocketCall } from '../socket-endpoint.ts'
 import { CLOSE, checkMessageSize, nodeStops, readMessage, unaskedClose } from '../socket-messages.ts'
-import { closeFor } from './door.ts'
+import { closeFor, vendorId } from './door.ts'
 
 /** A session that a handshake asks for. */
 export interface AskedSession {
@@ -22,6 +22,7 @@ export abstract class DeepgramSocket implements ClientSocketListener, LiveSink {
   readonly headers: Readonly<Record<string, string>>
   protected readonly call: SocketCall
   protected readonly session: LiveSession
+  protected readonly requestId: string
   readonly #frames: WholeFrames
   #socket: ClientSocket | null = null
   #isEnding = false
@@ -31,6 +32,7 @@ export abstract class DeepgramSocket implements ClientSocketListener, LiveSink {
   constructor(call: SocketCall, { call: asked, live, warnings }: AskedSession) {
     const { deps, context, admitted } = call
     this.call = call
+    this.requestId = vendorId(call.exchange.requestId)
     this.headers = warningHeaders(warnings)
     this.#frames = new WholeFrames(live.audio)
     const selection = deps.live.select(context, asked)

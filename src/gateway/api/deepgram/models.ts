@@ -62,12 +62,6 @@ function formats({ entries }: OfferedModel): boolean {
 }
 
 function namedModel(name: string, architecture: string) {
-  return {
-    name,
-    canonical_name: name,
-    architecture,
-    languages: [] as string[],
-    version: '',
-    uuid: modelId(name),
-  }
+  const named = { name, canonical_name: name, architecture, languages: [] as string[] }
+  return { ...named, version: '', uuid: modelId(name) }
 }

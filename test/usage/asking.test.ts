@@ -185,7 +185,7 @@ test('charges of an unknown provider are exported, and what no provider was aske
       cells.map(({ BilledCost }) => BilledCost),
       ['5', '3'],
     )
-    t.match(cells[0], { BillingAccountId: 'acme', BillingAccountName: 'Acme GmbH' })
+    t.match(cells[0], { BillingAccountId: 'acme', BillingAccountName: 'Acme GmbH', InvoiceId: '' })
     await writeFile(config, 'nonsense: true')
     const nameless = await run(folder, [...TIME, '--focus', '--csv'], config)
     t.match(nameless.printed, /,acme,acme,/, 'a charge has an id in place of a name that is not known')

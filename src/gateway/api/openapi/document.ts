@@ -124,11 +124,8 @@ class Document {
 
   #parameters({ path, scope, parameters }: Operation): Json[] {
     const inPath = [...path.matchAll(/:(\w+)/g)].map(([, name = '']) => pathParameter(name))
-    const common = [
-      'RequestId' as const,
-      ...(scope !== null && OF_CALLS.has(scope) ? (['Traceparent', 'EndUser'] as const) : []),
-    ]
-    return [...inPath, ...parameters, ...common].map((parameter) =>
+    const ofCalls = scope !== null && OF_CALLS.has(scope) ? (['Traceparent', 'EndUser'] as const) : []
+    return [...inPath, ...parameters, 'RequestId', ...ofCalls].map((parameter) =>
       typeof parameter === 'string' ? { $ref: `#/components/parameters/${parameter}` } : parameter,
     )
   }

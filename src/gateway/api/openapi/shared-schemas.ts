@@ -5,6 +5,8 @@ import type { Json } from './schema.ts'
 const REF = '#/components/schemas/'
 /** Shorter schemas, as JSON, stay where they are: a reference would hardly be shorter. */
 const SHORT = 80
+/** As `SHORT`, of enumerations of strings: generators make a type of each, and some cannot within a union. */
+const SHORTEST = 50
 /** As `SHORT`, of unions: those of a few plain types say more where they are. */
 const LONG = 150
 
@@ -13,29 +15,26 @@ const ONE = ['items', 'additionalProperties', 'not', 'contains', 'propertyNames'
 const LISTS = ['anyOf', 'oneOf', 'allOf', 'prefixItems'] as const
 const NAMED = ['properties', 'patternProperties'] as const
 
-type Change = (schema: Json, name: string) => Json
-
-/** Names of the parts of a schema. */
-const SUFFIX: Readonly<Record<string, string>> = { items: 'Item', patternProperties: 'Value' }
+/** @param within name of the schema around it */
+type Change = (schema: Json, name: string, within?: string) => Json
 
 /** Changes each schema that stands directly in a schema. `change` gets a name that says where it stands. */
 function withParts(schema: Json, name: string, change: Change): Json {
+  const part = (one: unknown, own: string) => change(one as Json, own, name)
   const changed: Record<string, unknown> = { ...schema }
   for (const keyword of ONE)
-    if (isObject(schema[keyword])) changed[keyword] = change(schema[keyword], name + (SUFFIX[keyword] ?? ''))
+    if (isObject(schema[keyword]))
+      changed[keyword] = part(schema[keyword], keyword === 'items' ? `${name}Item` : name)
   for (const keyword of LISTS) {
     const list = schema[keyword]
     if (Array.isArray(list))
-      changed[keyword] = list.map((one, at) => change(one as Json, at === 0 ? name : `${name}${at + 1}`))
+      changed[keyword] = list.map((one: Json, at) => part(one, at === 0 ? name : name + choiceOf(one)))
   }
   for (const keyword of NAMED) {
     const byName = schema[keyword]
     if (!isObject(byName)) continue
-    const suffix = SUFFIX[keyword]
-    const parts = Object.entries(byName).map(([part, one]) => [
-      part,
-      change(one as Json, suffix === undefined ? schemaNameOf(part) : name + suffix),
-    ])
+    const nameOf = (key: string) => (keyword === 'properties' ? schemaNameOf(key) : `${name}Value`)
+    const parts = Object.entries(byName).map(([key, one]) => [key, part(one, nameOf(key))])
     changed[keyword] = Object.fromEntries(parts)
   }
   return changed
@@ -123,31 +122,40 @@ class SharedSchemas {
     return this.count(schema, name)
   }
 
-  readonly change: Change = (schema, name) => {
+  readonly change: Change = (schema, name, within = '') => {
     const text = JSON.stringify(schema)
     const known = this.#names.get(text)
     if (known !== undefined) return { $ref: REF + known }
     if (this.#isShared.get(text) !== true) return withParts(schema, name, this.change)
-    const free = this.#freeName(name)
+    const free = this.#freeName(schema, name, within)
     this.#names.set(text, free)
     this.#components.set(free, withParts(schema, free, this.change))
     return { $ref: REF + free }
   }
 
-  #freeName(name: string): string {
-    let free = name
-    for (let count = 2; free in this.#given || this.#components.has(free); count += 1)
-      free = `${name}_${count}`
+  #freeName(schema: Json, name: string, within: string): string {
+    const isTaken = (one: string): boolean => one in this.#given || this.#components.has(one)
+    let free = isTaken(name) && isNullable(schema) ? `Nullable${name}` : name
+    for (let count = 1; isTaken(free); count += 1) free = within + name + (count === 1 ? '' : count)
     // Holds the place while the schemas within get theirs.
     this.#components.set(free, {})
     return free
   }
 }
 
+/** Names a choice of a union, by the constant that its objects have in `type`, or by its type. */
+function choiceOf({ type, properties }: Json): string {
+  return schemaNameOf(String(Object(Object(properties).type).const ?? type))
+}
+
+function isNullable({ type, anyOf = [] }: Json): boolean {
+  return [type].flat().includes('null') || (anyOf as readonly Json[]).some((one) => one.type === 'null')
+}
+
 function isNameable({ type, properties, anyOf, allOf, enum: choices }: Json, text: string): boolean {
   if (anyOf !== undefined) return text.length >= LONG
   const isShape = (type === 'object' && isObject(properties)) || allOf !== undefined || choices !== undefined
-  return isShape && text.length >= SHORT
+  return isShape && text.length >= (type === 'string' ? SHORTEST : SHORT)
 }
 
 /** `smart_formatting` as names of components are written: `SmartFormatting`. */

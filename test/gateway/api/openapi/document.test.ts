@@ -57,6 +57,11 @@ function repeated(part: unknown, seen = new Set<string>()): string[] {
 t.test('a shape that stands more than once has a name, and means what it did in its places', async (t) => {
   const given = Object.keys(whole.components.schemas).filter((name) => /^[A-Z]\w*$/.test(name))
   t.equal(given.length, Object.keys(whole.components.schemas).length, 'as types are called')
+  const numbered = given.filter((name) => /\d$/.test(name))
+  t.same(numbered, ['AdminListLog2', 'TranslationBody2'], 'shapes of one name are told apart by what they are')
+  const { Redaction, NullableRedaction } = whole.components.schemas
+  t.equal(JSON.stringify(NullableRedaction).match(/#\/components\/schemas\/RedactionArrayItem/g)?.length, 1)
+  t.match(JSON.stringify(Redaction), 'RedactionArrayItem', 'enumerations within unions have names')
   const { schemas: _, ...components } = whole.components
   const flat = inlined({ ...whole, components }, whole) as OpenApi
   const again = await shareSchemas({ ...flat, components: { ...flat.components, schemas: {} } } as Json)

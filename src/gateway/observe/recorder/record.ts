@@ -21,7 +21,7 @@ export const FIELD_NAMES: ReadonlySet<string> = new Set(
   `
     Idempotency-Key X-LK-Require access_programs after_id allowed_callers anchor
     apply_language_text_normalization apply_text_normalization arguments async audio audio_base64
-    audio_effects audio_url background base64 before_id best_of boost_param call_id channels
+    audio_effects audio_url background background_options base64 before_id best_of boost_param call_id channels
     chars_per_caption chunking_strategy cloud_storage_url commit complexity content context_management
     conversation created_on custom_vocabulary data days defer_loading delay description detail
     detect_language diarization diarization_threshold diarize dimensions domain domains dual_channel

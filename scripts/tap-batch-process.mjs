@@ -115,11 +115,14 @@ function idleness(root) {
 /** Ends the connections of `fetch`: they led to servers that are gone, and their ports are given again. */
 function renewDispatchers() {
   globalThis[DISPATCHER].destroy()
-  globalThis[DISPATCHER] = new Dispatcher()
   const ofUndici = globalThis[UNDICI_DISPATCHER]
-  if (ofUndici === undefined) return
-  ofUndici.destroy()
-  globalThis[UNDICI_DISPATCHER] = new ofUndici.constructor()
+  if (ofUndici !== undefined) {
+    ofUndici.destroy()
+    globalThis[UNDICI_DISPATCHER] = new ofUndici.constructor()
+  }
+  // Node 26's hands everything to undici's.
+  globalThis[DISPATCHER] =
+    Dispatcher.length === 0 ? new Dispatcher() : new Dispatcher(globalThis[UNDICI_DISPATCHER])
 }
 
 /** Says how the file has ended, and leaves the next one what this one found. */

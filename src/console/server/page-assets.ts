@@ -283,9 +283,8 @@ function get(path: string, answer: Answer): EdgeRoute {
 const WARNING = 'stripTypeScriptTypes '
 
 /**
- * JavaScript out of TypeScript whose types can be erased. It is printed anew after that, without comments: they are a
- * sixth of what a browser would load. Node warns once that this is experimental, which no operator has to be told:
- * that one warning is kept back, and no other.
+ * JavaScript out of TypeScript whose types can be erased. Before Node 26 it is printed anew, without comments: they are
+ * a sixth of what a browser would load. Node's warning that this is experimental is kept back, and no other.
  *
  * @throws Error when the text is no such TypeScript
  */
@@ -296,7 +295,8 @@ export function stripTypes(source: string): string {
     if (!text.startsWith(WARNING)) Reflect.apply(emitWarning, process, [warning, ...rest])
   }
   try {
-    return stripTypeScriptTypes(stripTypeScriptTypes(source), { mode: 'transform' })
+    const text = stripTypeScriptTypes(source)
+    return parseInt(process.versions.node, 10) < 26 ? stripTypeScriptTypes(text, { mode: 'transform' }) : text
   } finally {
     process.emitWarning = emitWarning
   }

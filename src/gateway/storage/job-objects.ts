@@ -1,7 +1,7 @@
-import { randomBytes } from 'node:crypto'
 import { crc32 } from 'node:zlib'
 import type { AudioRef, BodySource } from '../../contracts/audio.ts'
 import type { ByteBudget } from '../../contracts/budget.ts'
+import { randomText } from '../../contracts/ids.ts'
 import type { FiledJob, JobObjects } from '../../contracts/job-objects.ts'
 import { INPUT_BYTES_MAX, type Job } from '../../contracts/jobs.ts'
 import type { Logger } from '../../contracts/log.ts'
@@ -293,7 +293,7 @@ function folderOf(kind: ObjectKind, { workspace, id }: FiledJob): string {
 
 /** Two attempts never share a name, so that none overwrites or deletes another's object. */
 function newKey(folder: string, prefix = ''): string {
-  return `${folder}/${prefix}${randomBytes(8).toString('hex')}`
+  return `${folder}/${prefix}${randomText()}`
 }
 
 function workInput({ work }: Pick<Job, 'work'>): KeptText | AudioRef | { readonly url: string } {

@@ -255,13 +255,15 @@ function distanceOf(a: string, b: string, most: number): number {
   let before: number[] = []
   let last = Array.from({ length: b.length + 1 }, (_, index) => index)
   for (let i = 1; i <= a.length; i += 1) {
-    const row = [i]
-    for (let j = 1; j <= b.length; j += 1) {
-      const same = a[i - 1] === b[j - 1]
+    const row = new Array<number>(b.length + 1).fill(most + 1)
+    row[0] = i
+    // Further from the diagonal there are more in any case.
+    for (let j = Math.max(1, i - most); j <= Math.min(b.length, i + most); j += 1) {
       const swapped = i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1]
-      const steps = [row[j - 1]! + 1, last[j]! + 1, last[j - 1]! + (same ? 0 : 1)]
-      row.push(Math.min(...steps, swapped ? before[j - 2]! + 1 : Number.POSITIVE_INFINITY))
+      const step = Math.min(row[j - 1]! + 1, last[j]! + 1, last[j - 1]! + (a[i - 1] === b[j - 1] ? 0 : 1))
+      row[j] = swapped ? Math.min(step, before[j - 2]! + 1) : step
     }
+    if (Math.min(...row) > most) return most + 1
     before = last
     last = row
   }

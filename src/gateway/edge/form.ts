@@ -68,7 +68,7 @@ const FORM_BOOLEANS: Readonly<Record<string, boolean>> = { true: true, false: fa
  */
 export class FieldReader {
   readonly #fields: Fields
-  readonly #asked = new Set<string>()
+  readonly #asked: string[] = []
 
   constructor(fields: Fields) {
     this.#fields = fields
@@ -129,7 +129,7 @@ export class FieldReader {
     name: string,
     rule: ListRule<Choice> = {},
   ): boolean | Choice[] | null {
-    this.#asked.add(name)
+    this.#asked.push(name)
     const { kind } = this.#fields
     if (kind === 'json') {
       const value = this.#scalar(name)
@@ -157,12 +157,12 @@ export class FieldReader {
    * b of an object a; forms write it `a.b` or `a[b]`.
    */
   has(name: string): boolean {
-    this.#asked.add(name)
+    this.#asked.push(name)
     const [outer = '', inner] = name.split('.', 2)
     if (this.#fields.kind === 'form') {
       const { values } = this.#fields
       const bracketed = inner === undefined ? `${name}[]` : `${outer}[${inner}]`
-      this.#asked.add(bracketed)
+      this.#asked.push(bracketed)
       return [name, bracketed].some((one) => values.get(one)?.some((text) => text !== '') === true)
     }
     const found = memberOf(this.#fields.value, outer)
@@ -171,20 +171,18 @@ export class FieldReader {
 
   /** Names that were asked for: those that the endpoint knows. */
   known(): readonly string[] {
-    return [...this.#asked]
+    return [...new Set(this.#asked)]
   }
 
   /** Names that were sent and never asked for, members of `audio` as `audio.member`. */
   unknown(): string[] {
-    if (this.#fields.kind === 'form') {
-      const names = [...this.#fields.values.keys()].map((name) =>
-        this.#asked.has(name) ? name : bareName(name),
-      )
-      return [...new Set(names)].filter((name) => !this.#asked.has(name))
-    }
-    return Object.entries(this.#fields.value)
-      .flatMap(([name, value]) => (name === 'audio' ? memberNames(name, value) : [name]))
-      .filter((name) => !this.#asked.has(name))
+    const { kind } = this.#fields
+    const sent = kind === 'form' ? [...this.#fields.values.keys()] : jsonNames(this.#fields.value)
+    // A few are found in a list sooner than a set is made of it.
+    const asked = sent.length > 16 ? new Set(this.#asked) : null
+    const isAsked = (name: string) => asked?.has(name) ?? this.#asked.includes(name)
+    const names = kind === 'form' ? sent.map((name) => (isAsked(name) ? name : bareName(name))) : sent
+    return [...new Set(names)].filter((name) => !isAsked(name))
   }
 
   #isForm(): boolean {
@@ -193,7 +191,7 @@ export class FieldReader {
 
   /** The one value of a field, unconverted; null when it was not sent. */
   #scalar(name: string): unknown {
-    this.#asked.add(name)
+    this.#asked.push(name)
     if (this.#fields.kind === 'json') return memberOf(this.#fields.value, name)
     const values = this.#fields.values.get(name) ?? []
     if (values.length > 1) throw invalidField(name, 'must be sent once')
@@ -209,7 +207,7 @@ export class FieldReader {
   }
 
   #formValues(name: string): readonly string[] {
-    this.#asked.add(name)
+    this.#asked.push(name)
     if (this.#fields.kind === 'json') return []
     return this.#fields.values.get(name) ?? []
   }
@@ -272,7 +270,9 @@ function memberOf(value: unknown, name: string): unknown {
   return (value as Record<string, unknown>)[name] ?? null
 }
 
-function memberNames(name: string, value: unknown): string[] {
-  if (typeof value !== 'object' || value === null) return [name]
-  return Object.keys(value).map((member) => `${name}.${member}`)
+function jsonNames(object: Record<string, unknown>): string[] {
+  return Object.entries(object).flatMap(([name, value]) => {
+    if (name !== 'audio' || typeof value !== 'object' || value === null) return [name]
+    return Object.keys(value).map((member) => `audio.${member}`)
+  })
 }

@@ -159,8 +159,8 @@ export function readTranscriptionRequest(
     redaction: readRedaction(reader),
     seed: read(reader, 'seed'),
     ...readSubtitles(reader, format),
-    ...readSilence(reader),
-    ...readCap(reader),
+    ...setOption(reader, 'skip_silence'),
+    ...setOption(reader, 'max_cost_usd'),
   }
   const stream = read(reader, 'stream') ?? false
   const isAsync = options.mode === 'async'
@@ -169,21 +169,15 @@ export function readTranscriptionRequest(
   if (stream && isAsync) throw invalidField('stream', 'must be left out; a job is not streamed')
   if (stream && !offers.stream) throw invalidField('stream', `must be left out; ${STREAMLESS}`)
   const selectors = readSelectors(exchange, reader)
-  const known = reader
-    .known()
-    .filter((name) => !/\[/.test(name) && !ROUTE_CONTROL.has(name.replace(/^audio\./, '')))
-  const warnings = unknownFields(reader.unknown(), [...known, ...AUDIO_MEMBERS])
+  const unknown = reader.unknown()
+  const known = unknown.length === 0 ? [] : reader.known().filter((name) => !/\[/.test(name))
+  const warnings = unknownFields(unknown, [...known, ...AUDIO_MEMBERS])
   return { options, stream, selectors, warnings }
 }
 
-function readSilence(reader: FieldReader): Pick<TranscriptionOptions, 'skip_silence'> {
-  const skips = read(reader, 'skip_silence')
-  return skips === null ? {} : { skip_silence: skips }
-}
-
-function readCap(reader: FieldReader): Pick<TranscriptionOptions, 'max_cost_usd'> {
-  const most = read(reader, 'max_cost_usd')
-  return most === null ? {} : { max_cost_usd: most }
+function setOption(reader: FieldReader, name: 'skip_silence' | 'max_cost_usd') {
+  const value = read(reader, name)
+  return value === null ? {} : { [name]: value }
 }
 
 /** Default of each rule where another one is set: two lines of 42 characters, as broadcasters have them. */
@@ -212,6 +206,9 @@ function readSubtitles(
 }
 
 function refuseRouteControl(fields: Fields): void {
+  const names = fields.kind === 'form' ? [...fields.values.keys()] : Object.keys(fields.value)
+  // Mostly none is sent, and asking for each takes longer than reading all other fields.
+  if (!names.some((name) => name.startsWith('audio') || ROUTE_CONTROL.has(name.replace('[]', '')))) return
   const given = new FieldReader(fields)
   for (const param of [...ROUTE_CONTROL].flatMap((name) => [name, `audio.${name}`])) {
     if (!given.has(param)) continue

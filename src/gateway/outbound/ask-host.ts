@@ -82,9 +82,7 @@ export function isUnreadable(cause: unknown): boolean {
 
 /** The unreadable part was a length that could be understood in two ways, or in none. */
 export function isBadLength(cause: unknown): boolean {
-  return /^HPE_(?:UNEXPECTED_CONTENT_LENGTH|INVALID_CONTENT_LENGTH|INVALID_TRANSFER_ENCODING)$/.test(
-    codeOf(cause),
-  )
+  return /^HPE_(?:(?:UNEXPECTED|INVALID)_CONTENT_LENGTH|INVALID_TRANSFER_ENCODING)$/.test(codeOf(cause))
 }
 
 /** Error code of Node or OpenSSL; empty: none. */

@@ -20,9 +20,8 @@ const REJECTIONS: Record<UrlRejection, string> = {
 /** The audio is not fetched, and another try with the same URL will hardly change that. */
 export function rejected(
   reason: UrlRejection,
-  extra: { readonly status?: number; readonly cause?: unknown } = {},
+  { status, cause }: { readonly status?: number; readonly cause?: unknown } = {},
 ): GatewayError {
-  const { status, cause } = extra
   const message = status === undefined ? REJECTIONS[reason] : `${REJECTIONS[reason]} (status ${status})`
   const details = status === undefined ? { reason } : { reason, status }
   return new GatewayError('AUDIO_URL_REJECTED', message, { param: PARAM, details, cause })

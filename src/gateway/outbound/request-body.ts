@@ -25,6 +25,9 @@ export class Reading {
   }
 }
 
+/** Largest body that is copied: in one write it costs less than a generator, which has one for each piece. */
+const COPIED_BYTES_MAX = 32 * 1024
+
 /** Bytes that the body has on the wire. */
 export function bodyLength(pieces: readonly Piece[]): number {
   let bytes = 0
@@ -37,16 +40,25 @@ export function bodyLength(pieces: readonly Piece[]): number {
 }
 
 /**
- * A body with audio goes out as a generator, so that no pooled buffer lies in the queue of a socket when a provider
- * answers before it has read the whole: by then the buffer may hold another caller's audio.
+ * A body with audio is copied or goes out as a generator, so that no pooled buffer lies in the queue of a socket when a
+ * provider answers before it has read the whole: by then the buffer may hold another caller's audio.
  */
 export function encodeBody(pieces: readonly Piece[], reader: AudioReader, reading: Reading) {
   const [only] = pieces
   if (only === undefined) return null
   if (pieces.length === 1 && only instanceof Uint8Array) return only
-  const plain = pieces.filter((piece) => piece instanceof Uint8Array)
-  if (plain.length === pieces.length) return Buffer.concat(plain)
+  const isSmall = bodyLength(pieces) <= COPIED_BYTES_MAX
+  const parts = pieces.map((piece) => (piece instanceof Uint8Array ? piece : isSmall && heldAudio(piece)))
+  if (parts.every((part) => part instanceof Uint8Array)) return Buffer.concat(parts)
   return streamPieces(pieces, reader, reading)
+}
+
+/** Audio as it rests in one block; null: it has to be read. */
+function heldAudio({ audio, as }: Exclude<Piece, Uint8Array>): Uint8Array | null {
+  const { source, offset, length, encoding } = audio
+  if (as !== 'bytes' || encoding !== 'identity' || source.kind !== 'memory') return null
+  const part = source.blocks[0]?.subarray(offset, offset + length)
+  return part?.length === length ? part : null
 }
 
 async function* streamPieces(pieces: readonly Piece[], reader: AudioReader, reading: Reading) {

@@ -33,21 +33,13 @@ export function createSender({
 }): Sender {
   const connections = new Connections({ clock, inner, egress })
   return {
-    send: (request, sendOptions) => sendRequest(connections, reader, request, sendOptions),
-    open: (request, openOptions) => openStream(connections, reader, request, openOptions),
+    send: (request, options) =>
+      new Promise((resolve, reject) => {
+        new WholeAnswer(connections, reader, request, options, resolve, reject).begin()
+      }),
+    open: (request, options) => openStream(connections, reader, request, options),
     close: async () => connections.close(),
   }
-}
-
-function sendRequest(
-  connections: Connections,
-  reader: AudioReader,
-  request: UpstreamRequest,
-  options: SendOptions,
-): Promise<UpstreamReply> {
-  return new Promise((resolve, reject) => {
-    new WholeAnswer(connections, reader, request, options, resolve, reject).begin()
-  })
 }
 
 /** Largest answer of a provider, bytes. */

@@ -91,6 +91,54 @@ t.test(
   },
 )
 
+t.test(
+  'a small body of audio that is held is copied before anything else happens to its memory',
+  async (t) => {
+    const bodies: string[] = []
+    const origin = await serveHttp(t, async (req, res) => {
+      bodies.push(Buffer.concat(await req.toArray()).toString())
+      res.end()
+    })
+    const send = sender(t, new Uint8Array(100_000).fill('r'.charCodeAt(0)))
+    const block = new Uint8Array(new SharedArrayBuffer(100_000))
+    const blocks = [block, block]
+    const post = async (offset: number, length: number, encoding: 'identity' | 'base64' = 'identity') => {
+      const ref = audio({
+        source: { kind: 'memory', blocks },
+        offset,
+        length,
+        decodedBytes: length,
+        encoding,
+      })
+      block.fill('h'.charCodeAt(0))
+      const sent = send(
+        { ...upload(origin, 0), body: [Buffer.from('<'), { audio: ref, as: 'bytes' }, Buffer.from('>')] },
+        ask,
+      )
+      block.fill('!'.charCodeAt(0))
+      await sent
+      return bodies.pop()
+    }
+    for (const [offset, length] of [
+      [0, 1],
+      [7, 8_192],
+      [99_000, 1_000],
+      [0, 32_766],
+    ] as const)
+      t.equal(await post(offset, length), `<${'h'.repeat(length)}>`)
+    for (const [offset, length] of [
+      [0, 32_767],
+      [99_001, 1_000],
+    ] as const)
+      t.equal(
+        await post(offset, length),
+        `<${'r'.repeat(length)}>`,
+        'too large, or not in one block: it is read',
+      )
+    t.equal(await post(0, 100, 'base64'), `<${'r'.repeat(100)}>`, 'and so is what has to be decoded')
+  },
+)
+
 t.test('what kind of failure it was', async (t) => {
   const pool = new Uint8Array(2_000_000)
   const send = sender(t, pool)

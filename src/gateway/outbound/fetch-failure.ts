@@ -40,8 +40,7 @@ export function fetchFailed(what: string, cause?: unknown, details = {}): Gatewa
 
 /** The audio is longer than it may be, by the length that the host declared. */
 export function tooLarge(limitBytes: number, declaredBytes: number): GatewayError {
-  const limit = 'max_audio_url_bytes'
-  const details = { limit, limit_bytes: limitBytes, received_bytes: declaredBytes }
-  const message = `audio is over ${limit} (${limitBytes} bytes)`
+  const details = { limit: 'max_audio_url_bytes', limit_bytes: limitBytes, received_bytes: declaredBytes }
+  const message = `audio is over ${details.limit} (${limitBytes} bytes)`
   return new GatewayError('AUDIO_TOO_LARGE', message, { param: PARAM, details })
 }

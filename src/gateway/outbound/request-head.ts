@@ -10,7 +10,6 @@ export interface RequestHead {
   readonly method: UpstreamRequest['method']
   /** Everything up to the length of the body. */
   readonly text: string
-  /** The same. */
   readonly bytes: Buffer
   readonly url: string
 }
@@ -37,6 +36,8 @@ const NOT_A_VALUE = /[^\t\x20-\x7e\x80-\xff]/
 const NOT_A_PATH = /[^\x21-\xff]/
 
 const heads = new WeakMap<UpstreamRequest['headers'], RequestHead>()
+/** The last one, as headers of forms are new each time. */
+let checked = { origin: '', host: '' }
 
 /** @throws Unsendable for what would not be read as the one request that it is */
 export function requestHead(request: UpstreamRequest): RequestHead {
@@ -53,9 +54,9 @@ function write({ url, method, headers }: UpstreamRequest): RequestHead {
   const origin = url.slice(0, pathAt)
   const path = url.slice(pathAt)
   if (pathAt < 0 || NOT_A_PATH.test(path)) throw new Unsendable('its path')
-  const host = URL.canParse(origin) ? new URL(origin).host : ''
-  if (host === '') throw new Unsendable('its host')
-  let text = `${method} ${path} HTTP/1.1\r\nhost: ${host}\r\nconnection: keep-alive\r\n`
+  if (checked.origin !== origin) checked = { origin, host: URL.parse(origin)?.host ?? '' }
+  if (checked.host === '') throw new Unsendable('its host')
+  let text = `${method} ${path} HTTP/1.1\r\nhost: ${checked.host}\r\nconnection: keep-alive\r\n`
   for (const name in headers) {
     const value = headers[name]!
     if (NOT_A_NAME.test(name) || OWN_NAMES.has(name.toLowerCase()) || NOT_A_VALUE.test(value))

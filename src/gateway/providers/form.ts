@@ -1,4 +1,4 @@
-import { createHmac, randomBytes } from 'node:crypto'
+import { hash, randomBytes } from 'node:crypto'
 import type { AudioFormat, AudioRef } from '../../contracts/audio.ts'
 import type { Piece } from '../../contracts/upstream.ts'
 
@@ -16,7 +16,7 @@ export interface FormFile {
  * would be read as fields of ours, another model for instance. Made once per process, so encoding a call
  * twice gives equal bytes.
  */
-const BOUNDARY_KEY = randomBytes(32)
+const BOUNDARY_KEY = randomBytes(32).toString('hex')
 
 /** Extensions that providers know a format by; the first is given to a file that has none of them. */
 const EXTENSIONS: Readonly<Record<AudioFormat, readonly [string, ...string[]]>> = {
@@ -110,5 +110,5 @@ export function safeFilename(given: string | null, format: AudioFormat): string 
 /** 128 bits that no outsider can foretell; within RFC 2046's 70 characters. */
 function boundaryOf(scope: string, fields: readonly FormField[], filename: string, bytes: number): string {
   const content = JSON.stringify([scope, fields, filename, bytes])
-  return `larkway-${createHmac('sha256', BOUNDARY_KEY).update(content).digest('hex').slice(0, 32)}`
+  return `larkway-${hash('sha256', BOUNDARY_KEY + content).slice(0, 32)}`
 }

@@ -25,6 +25,9 @@ export interface EventStream<Delta> {
   readonly headers?: Readonly<Record<string, string>>
 }
 
+/** Stays when the caller leaves: then nothing after a `yield` runs. One for all, since each would hold a stack. */
+export const CALLER_LEFT = new GatewayError('CLIENT_CLOSED')
+
 const HEADERS = {
   'content-type': 'text/event-stream',
   'cache-control': 'no-store',
@@ -53,8 +56,7 @@ async function* events<Delta>(
   requestId: string,
   context: CallContext,
 ): AsyncGenerator<string, void> {
-  // Stays when the caller leaves: then nothing after the `yield` runs.
-  context.failure = new GatewayError('CLIENT_CLOSED')
+  context.failure = CALLER_LEFT
   const named = stream.named === true
   try {
     for (const event of stream.opening ?? []) yield* pieces(event, named)
@@ -67,9 +69,8 @@ async function* events<Delta>(
     if (stream.terminator !== null) yield `data: ${stream.terminator}\n\n`
     context.failure = null
   } catch (thrown) {
-    const error = toGatewayError(thrown)
-    context.failure = error
-    const { body } = errorReply(error, requestId)
+    context.failure = toGatewayError(thrown)
+    const { body } = errorReply(context.failure, requestId)
     for (const event of stream.failed?.(body) ?? [{ type: 'error', ...body }]) yield* pieces(event, named)
   }
 }

@@ -18,6 +18,7 @@ import { jsonRequest, optional, SEED_FIELD } from '../json-request.ts'
 import { Speech } from '../openapi/answers.ts'
 import { SPEECH_FACTS } from '../openapi/headers.ts'
 import { CALL_ERRORS, type Content, json } from '../openapi/operation.ts'
+import { CALLER_LEFT } from '../sse.ts'
 
 /** The names that providers give the formats of a media type, the usual one first. */
 const FORMATS: ReadonlyMap<string, readonly string[]> = new Map([
@@ -271,8 +272,7 @@ async function* writtenSpeech(
   context: CallContext,
   ended: () => void,
 ): AsyncGenerator<Uint8Array | string, void> {
-  // Stays when the caller leaves: then nothing after the `yield` runs.
-  context.failure = new GatewayError('CLIENT_CLOSED')
+  context.failure = CALLER_LEFT
   try {
     yield form.write(first)
     for await (const piece of deltas) yield form.write(piece)

@@ -171,8 +171,7 @@ export function readTranscriptionRequest(
   const selectors = readSelectors(exchange, reader)
   const unknown = reader.unknown()
   const known = unknown.length === 0 ? [] : reader.known().filter((name) => !/\[/.test(name))
-  const warnings = unknownFields(unknown, [...known, ...AUDIO_MEMBERS])
-  return { options, stream, selectors, warnings }
+  return { options, stream, selectors, warnings: unknownFields(unknown, [...known, ...AUDIO_MEMBERS]) }
 }
 
 function setOption(reader: FieldReader, name: 'skip_silence' | 'max_cost_usd') {

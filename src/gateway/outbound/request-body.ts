@@ -58,7 +58,7 @@ function heldAudio({ audio, as }: Exclude<Piece, Uint8Array>): Uint8Array | null
   const { source, offset, length, encoding } = audio
   if (as !== 'bytes' || encoding !== 'identity' || source.kind !== 'memory') return null
   const part = source.blocks[0]?.subarray(offset, offset + length)
-  return part?.length === length ? part : null
+  return part?.length === audio.decodedBytes ? part : null
 }
 
 async function* streamPieces(pieces: readonly Piece[], reader: AudioReader, reading: Reading) {

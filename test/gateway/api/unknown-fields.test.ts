@@ -1,3 +1,4 @@
+import fc from 'fast-check'
 import t from 'tap'
 import { meantBy, unknownFields } from '../../../src/gateway/api/fields.ts'
 
@@ -42,4 +43,35 @@ t.test('a name that is close to a known one is offered that', async (t) => {
     const [line = ''] = unknownFields([given], known)
     t.equal(line.includes('did you mean'), meant !== null, line)
   }
+})
+
+/** Counts every way, and gives up none early. */
+function plainDistance(a: string, b: string): number {
+  const rows = Array.from({ length: a.length + 1 }, (_, i) => [i])
+  for (let j = 1; j <= b.length; j += 1) rows[0]![j] = j
+  for (let i = 1; i <= a.length; i += 1) {
+    for (let j = 1; j <= b.length; j += 1) {
+      const other = rows[i - 1]![j - 1]! + (a[i - 1] === b[j - 1] ? 0 : 1)
+      const swaps = i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1]
+      rows[i]![j] = Math.min(
+        rows[i - 1]![j]! + 1,
+        rows[i]![j - 1]! + 1,
+        other,
+        swaps ? rows[i - 2]![j - 2]! + 1 : other,
+      )
+    }
+  }
+  return rows[a.length]![b.length]!
+}
+
+t.test('what is near is found as by counting every way', async (t) => {
+  const text = fc.string({ unit: fc.constantFrom('a', 'b', 'c'), maxLength: 12 })
+  fc.assert(
+    fc.property(text, text, (given, known) => {
+      const most = given.length < 4 ? 0 : given.length < 8 ? 1 : 2
+      return (meantBy(given, [known]) !== null) === plainDistance(given, known) <= most
+    }),
+    { numRuns: 5_000 },
+  )
+  t.pass('5,000 pairs')
 })

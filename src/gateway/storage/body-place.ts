@@ -1,6 +1,6 @@
+import { randomBytes } from 'node:crypto'
 import type { BodySource } from '../../contracts/audio.ts'
 import type { HolderPace, MemoryHolder } from '../../contracts/budget.ts'
-import { randomText } from '../../contracts/ids.ts'
 import type { Objects } from '../../contracts/objects.ts'
 import type { SpoolOptions } from '../../contracts/spool.ts'
 import { within } from '../../contracts/time.ts'
@@ -40,7 +40,7 @@ export class BodyPlace {
   constructor(context: BodyContext, options: SpoolOptions, owner: PlaceOwner) {
     const { kind = 'spool', workspace, id, name = '', contentLength } = options
     // Callers choose request ids and may repeat them: only the last segment makes the key unique.
-    const attempt = randomText()
+    const attempt = randomBytes(8).toString('hex')
     // Both rest in the store for hours or days. Others are read at once, and comparing them would cost a quarter.
     this.#tally = kind === 'job' || kind === 'upload' ? new WrittenTally() : null
     this.#key = `${kind}/${keySegment(workspace)}/${keySegment(id)}/${name}${attempt}`

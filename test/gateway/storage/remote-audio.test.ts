@@ -108,10 +108,7 @@ t.test('audio for a job goes into an object of the job, whatever memory there is
   const body = noise(3 * MIB + 5)
   const { fetch } = createRemoteAudio({ spool, fetchAudio: hostOf(body) })
   const { audio, release } = await fetch('https://good.example/a', { ...OPTIONS, job: 'tj_1' })
-  t.match(audio, {
-    source: { kind: 'object', key: /^job\/acme\/tj_1\/[0-9a-hjkmnp-tv-z]{16}$/ },
-    length: body.length,
-  })
+  t.match(audio, { source: { kind: 'object', key: /^job\/acme\/tj_1\/[0-9a-f]{16}$/ }, length: body.length })
   const stored = await bytesOf({ source: audio.source, length: audio.length }, objects)
   t.ok(stored.equals(body))
   t.equal(budget.used, 0)

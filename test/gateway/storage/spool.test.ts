@@ -230,7 +230,7 @@ t.test('ids that callers made up cannot reach outside the spool', async (t: Test
   for (const id of ['../../job/x', '..', 'a/b', 'ä\0', 'x'.repeat(128)]) {
     const writer = spool.open({ workspace: '../acme', id, contentLength: 3 })
     const stored = await store(writer, Buffer.from('abc'))
-    t.match(stored.source, { key: /^spool\/[A-Za-z0-9_-]+\/[A-Za-z0-9_-]+\/[0-9a-hjkmnp-tv-z]{16}$/ })
+    t.match(stored.source, { key: /^spool\/[A-Za-z0-9_-]+\/[A-Za-z0-9_-]+\/[0-9a-f]{16}$/ })
     stored.release()
   }
   await spool.close()
@@ -338,7 +338,7 @@ t.test('a body for a job goes to the store under its name, whatever memory there
     await send(writer, body.subarray(100))
     t.same(await keysOf(objects), [], 'nothing is there before the body is complete')
     const stored = await writer.finish()
-    t.match(stored.source, { kind: 'object', key: /^job\/acme\/tj_1\/[0-9a-hjkmnp-tv-z]{16}$/ })
+    t.match(stored.source, { kind: 'object', key: /^job\/acme\/tj_1\/[0-9a-f]{16}$/ })
     t.equal(digest(await bytesOf(stored, objects)), digest(body))
     t.equal(budget.used, 0, 'no memory is in use')
     stored.release()

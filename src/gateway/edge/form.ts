@@ -117,9 +117,7 @@ export class FieldReader {
     const items = this.#fields.kind === 'json' ? this.#scalar(name) : this.#formList(name)
     if (items === null) return null
     if (!isStrings(items)) throw invalidField(name, 'must be a list of strings')
-    if (items.length > (rule.maxItems ?? Infinity)) {
-      throw invalidField(name, MUST.haveItems(rule.maxItems))
-    }
+    if (items.length > (rule.maxItems ?? Infinity)) throw invalidField(name, MUST.haveItems(rule.maxItems))
     for (const item of items) checkText(name, item, rule)
     return items as Choice[]
   }
@@ -240,13 +238,10 @@ function readList(name: string, text: string): unknown {
 }
 
 function checkText(name: string, value: string, { maxLength = Infinity, oneOf }: TextRule): void {
-  if (oneOf !== undefined && !oneOf.includes(value)) {
-    throw invalidField(name, MUST.beOneOf(oneOf))
-  }
+  if (oneOf !== undefined && !oneOf.includes(value)) throw invalidField(name, MUST.beOneOf(oneOf))
   if (!value.isWellFormed()) throw invalidField(name, 'must be Unicode text without half a surrogate pair')
-  if (value.length > maxLength && [...value].length > maxLength) {
+  if (value.length > maxLength && [...value].length > maxLength)
     throw invalidField(name, MUST.haveCharacters(maxLength))
-  }
 }
 
 function checkNumber(name: string, value: number, { min, max, above }: NumberRule): number {

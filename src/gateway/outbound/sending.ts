@@ -24,7 +24,7 @@ const REQUEST_OVER = new RequestOver()
 /** One request on its way: the reading of its body, its deadline and its caller. A subclass takes its answer. */
 export abstract class Sending extends Perishable implements WaitingExchange {
   readonly head: RequestHead
-  readonly body: Uint8Array | AsyncIterable<Uint8Array> | null
+  body: Uint8Array | AsyncIterable<Uint8Array> | null
   readonly bodyBytes: number
   /** Its answer is whole, or there will be none. */
   over = false
@@ -80,6 +80,7 @@ export abstract class Sending extends Perishable implements WaitingExchange {
 
   onBegun(): void {
     this.#begun = true
+    this.body = null // the connection has it: a copy is not to stay until the answer
   }
 
   onEnd(): void {

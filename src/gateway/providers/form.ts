@@ -60,9 +60,8 @@ export function encodeForm(
   const boundary = boundaryOf(scope, fields, filename, file?.audio.decodedBytes ?? 0)
   const contentType = `multipart/form-data; boundary=${boundary}`
   let head = ''
-  for (const [name, value] of fields) {
+  for (const [name, value] of fields)
     head += `--${boundary}\r\ncontent-disposition: form-data; name="${name}"\r\n\r\n${value}\r\n`
-  }
   if (file === null) return { contentType, body: [Buffer.from(`${head}--${boundary}--\r\n`)] }
   head += `--${boundary}\r\ncontent-disposition: form-data; name="${file.name}"; filename="${filename}"\r\n`
   head += `content-type: ${FILE_MEDIA_TYPES[file.audio.format]}\r\n\r\n`

@@ -34,6 +34,7 @@ const RANDOM_CHARACTERS = 16
 const drawn = Buffer.alloc(4096)
 let stock = ''
 let used = 0
+
 let timeMs = 0
 let timeText = ''
 
@@ -48,19 +49,17 @@ export function newId(prefix: IdPrefix, atMs = systemClock.wallNow()): string {
     timeText = encodeTime(atMs)
     timeMs = atMs
   }
-  return `${prefix}_${timeText}${randomText()}`
+  if (used === stock.length) draw()
+  const random = stock.slice(used, used + RANDOM_CHARACTERS)
+  used += RANDOM_CHARACTERS
+  return `${prefix}_${timeText}${random}`
 }
 
-/** 80 random bits in 16 characters. */
-export function randomText(): string {
-  if (used === stock.length) {
-    randomFillSync(drawn)
-    for (let at = 0; at < drawn.length; at++) drawn[at] = ALPHABET.charCodeAt(drawn[at]! & 31)
-    stock = drawn.toString('latin1')
-    used = 0
-  }
-  used += RANDOM_CHARACTERS
-  return stock.slice(used - RANDOM_CHARACTERS, used)
+function draw(): void {
+  randomFillSync(drawn)
+  for (let at = 0; at < drawn.length; at++) drawn[at] = ALPHABET.charCodeAt(drawn[at]! & 31)
+  stock = drawn.toString('latin1')
+  used = 0
 }
 
 /** Workspaces are spread over so many partitions of the jobs; it is part of the ids of jobs, so it never changes. */
@@ -72,7 +71,8 @@ export const PARTITIONS = 16
  */
 export function newJobId(prefix: 'tj' | 'qj', workspace: string): string {
   const id = newId(prefix)
-  return `${id.slice(0, -RANDOM_CHARACTERS)}${ALPHABET[partitionOf(workspace)]}${id.slice(1 - RANDOM_CHARACTERS)}`
+  const at = prefix.length + 1 + TIME_CHARACTERS
+  return `${id.slice(0, at)}${ALPHABET[partitionOf(workspace)]}${id.slice(at + 1)}`
 }
 
 export function partitionOf(workspace: string): number {

@@ -43,11 +43,11 @@ export function bodyLength(pieces: readonly Piece[]): number {
  * A body with audio is copied or goes out as a generator, so that no pooled buffer lies in the queue of a socket when a
  * provider answers before it has read the whole: by then the buffer may hold another caller's audio.
  */
-export function encodeBody(pieces: readonly Piece[], reader: AudioReader, reading: Reading) {
+export function encodeBody(pieces: readonly Piece[], bytes: number, reader: AudioReader, reading: Reading) {
   const [only] = pieces
   if (only === undefined) return null
   if (pieces.length === 1 && only instanceof Uint8Array) return only
-  const isSmall = bodyLength(pieces) <= COPIED_BYTES_MAX
+  const isSmall = bytes <= COPIED_BYTES_MAX
   const parts = pieces.map((piece) => (piece instanceof Uint8Array ? piece : isSmall && heldAudio(piece)))
   if (parts.every((part) => part instanceof Uint8Array)) return Buffer.concat(parts)
   return streamPieces(pieces, reader, reading)

@@ -57,7 +57,7 @@ export abstract class Sending extends Perishable implements WaitingExchange {
       throw new UpstreamFailure(toFailure(cause, false), cause)
     }
     this.bodyBytes = bodyLength(request.body)
-    this.body = encodeBody(request.body, reader, this.#reading)
+    this.body = encodeBody(request.body, this.bodyBytes, reader, this.#reading)
   }
 
   abstract onHead(status: number, fields: string, encoding: string): void

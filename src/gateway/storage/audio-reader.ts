@@ -155,8 +155,7 @@ export function createAudioReader({ objects, decoder, memory }: AudioReaderDepen
 
   function decoded(audio: AudioRef, signal: AbortSignal): Chunks {
     if (audio.encoding === 'identity') return text(audio, signal)
-    const canonical = audio.canonical ? text(audio, signal) : cleanText(text(audio, signal))
-    return decodeText(canonical, decoder)
+    return decodeText(audio.canonical ? text(audio, signal) : cleanText(text(audio, signal)), decoder)
   }
 
   function inSlices(audio: AudioRef, signal: AbortSignal): Chunks {

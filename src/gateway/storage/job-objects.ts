@@ -1,7 +1,6 @@
 import { crc32 } from 'node:zlib'
 import type { AudioRef, BodySource } from '../../contracts/audio.ts'
 import type { ByteBudget } from '../../contracts/budget.ts'
-import { randomText } from '../../contracts/ids.ts'
 import type { FiledJob, JobObjects } from '../../contracts/job-objects.ts'
 import { INPUT_BYTES_MAX, type Job } from '../../contracts/jobs.ts'
 import type { Logger } from '../../contracts/log.ts'
@@ -11,7 +10,7 @@ import { blockBytes, bodyBytes, chunksOf } from './body-bytes.ts'
 import { accounted, createBudget } from './budget.ts'
 import { unavailable } from './failure.ts'
 import { createKeptTexts, isThere } from './kept-texts.ts'
-import { keySegment } from './key.ts'
+import { keySegment, randomName } from './key.ts'
 import { tallied, WrittenTally } from './written.ts'
 
 /** A bound to how long a turn is waited for where the caller of `put` sets none, in ms. */
@@ -293,7 +292,7 @@ function folderOf(kind: ObjectKind, { workspace, id }: FiledJob): string {
 
 /** Two attempts never share a name, so that none overwrites or deletes another's object. */
 function newKey(folder: string, prefix = ''): string {
-  return `${folder}/${prefix}${randomText()}`
+  return `${folder}/${prefix}${randomName()}`
 }
 
 function workInput({ work }: Pick<Job, 'work'>): KeptText | AudioRef | { readonly url: string } {

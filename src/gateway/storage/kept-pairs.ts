@@ -1,4 +1,4 @@
-import { hash, randomBytes } from 'node:crypto'
+import { hash } from 'node:crypto'
 import type { ByteBudget } from '../../contracts/budget.ts'
 import type { ObjectInfo, Objects } from '../../contracts/objects.ts'
 import { type SealContext, seal, unseal } from '../../contracts/sealing.ts'
@@ -6,7 +6,7 @@ import type { KeptPair, KeptPairs, PairOwner } from '../../contracts/shadow.ts'
 import { type Clock, deadline, systemClock } from '../../contracts/time.ts'
 import { chunksOf, copyBytes, objectBytes, untilAborted } from './body-bytes.ts'
 import { accounted } from './budget.ts'
-import { keySegment } from './key.ts'
+import { keySegment, randomName } from './key.ts'
 
 /** How long the store may take with one pair. */
 const STORE_MS = 10_000
@@ -50,7 +50,7 @@ export function createKeptPairs({
   return {
     async keep(owner, kept, ttlSeconds, signal) {
       const until = Math.ceil(clock.wallNow() / 1000) + ttlSeconds
-      const key = `${folderOf(owner)}${until}.${randomBytes(8).toString('hex')}`
+      const key = `${folderOf(owner)}${until}.${randomName()}`
       await put(key, owner.workspace, kept, AbortSignal.any([signal, deadline(clock, STORE_MS)]))
     },
 

@@ -26,8 +26,6 @@ const END =
   event({ choices: [], usage: { prompt_tokens: 100, completion_tokens: 10 } }) +
   'data: [DONE]\n\n'
 
-const FAILED = { error: { code: 500 } }
-
 const sse = (response: ServerResponse) => response.writeHead(200, { 'content-type': 'text/event-stream' })
 /** Says the pieces, then what `then` does; by itself the end. */
 const streams =
@@ -37,12 +35,7 @@ const streams =
     for (const text of pieces) response.write(piece(text))
     return then(response)
   }
-/** Apart from the piece before it: what comes in one packet with the first piece makes the next entry answer. */
-const after =
-  (answer: Answer): Answer =>
-  (response) =>
-    setTimeout(answer, 20, response)
-const cut = after((response) => response.destroy())
+const cut: Answer = (response) => setTimeout(() => response.destroy(), 20)
 const hang: Answer = () => {}
 
 /** `hello` and an answer of the usual length. */
@@ -125,14 +118,36 @@ t.test('another entry answers as long as there is no piece', async (t) => {
 })
 
 t.test('behind the first piece a break is told, and counts against the entry', async (t) => {
+  let continues = () => {}
+  // What comes in one packet with the first piece would make the next entry answer.
+  const onceRead =
+    (answer: Answer): Answer =>
+    (response) => {
+      continues = () => answer(response)
+    }
+  const failed = event({ error: { code: 500 } })
   const rows: [string, Answer, string][] = [
-    ['cut', streams(['he'], cut), 'UPSTREAM_ERROR'],
-    ['ended early', streams(['he'], (response) => response.end()), 'UPSTREAM_ERROR'],
+    [
+      'cut',
+      streams(
+        ['he'],
+        onceRead((response) => response.destroy()),
+      ),
+      'UPSTREAM_ERROR',
+    ],
+    [
+      'ended early',
+      streams(
+        ['he'],
+        onceRead((response) => response.end()),
+      ),
+      'UPSTREAM_ERROR',
+    ],
     [
       'an error event',
       streams(
         ['he'],
-        after((response) => response.end(event(FAILED))),
+        onceRead((response) => response.end(failed)),
       ),
       'UPSTREAM_ERROR',
     ],
@@ -150,6 +165,7 @@ t.test('behind the first piece a break is told, and counts against the entry', a
       const call = request('chat', chatCall())
       const { deltas, outcome } = await runStreamed(services, call)
       t.same(await deltas.next(), { done: false, value: { type: 'text', text: 'he' } })
+      continues()
       const broken = await refusalOf(deltas.next())
       t.equal(broken.code, code, name)
       t.throws(outcome)

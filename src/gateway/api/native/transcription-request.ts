@@ -159,8 +159,8 @@ export function readTranscriptionRequest(
     redaction: readRedaction(reader),
     seed: read(reader, 'seed'),
     ...readSubtitles(reader, format),
-    ...setOption(reader, 'skip_silence'),
-    ...setOption(reader, 'max_cost_usd'),
+    ...givenOption(reader, 'skip_silence'),
+    ...givenOption(reader, 'max_cost_usd'),
   }
   const stream = read(reader, 'stream') ?? false
   const isAsync = options.mode === 'async'
@@ -174,9 +174,9 @@ export function readTranscriptionRequest(
   return { options, stream, selectors, warnings: unknownFields(unknown, [...known, ...AUDIO_MEMBERS]) }
 }
 
-function setOption(reader: FieldReader, name: 'skip_silence' | 'max_cost_usd') {
+function givenOption(reader: FieldReader, name: 'skip_silence' | 'max_cost_usd') {
   const value = read(reader, name)
-  return value === null ? {} : { [name]: value }
+  return (value === null ? {} : { [name]: value }) as Partial<TranscriptionOptions>
 }
 
 /** Default of each rule where another one is set: two lines of 42 characters, as broadcasters have them. */

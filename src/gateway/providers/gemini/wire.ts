@@ -47,9 +47,7 @@ export const modelsOperation: Operation<null, readonly string[]> = {
     const names = objectsIn(models).flatMap(({ name }) => (typeof name === 'string' ? [name] : []))
     const pages = [...(state as readonly string[][]), names.map((name) => name.replace(/^models\//, ''))]
     const more = typeof token === 'string' && token !== '' && token.isWellFormed()
-    if (!more || pages.length >= MODEL_PAGES_MAX) {
-      return { kind: 'done', result: pages.flat() }
-    }
+    if (!more || pages.length >= MODEL_PAGES_MAX) return { kind: 'done', result: pages.flat() }
     return { kind: 'send', request: getRequest(target, modelsUrl(target, token)), state: pages }
   },
 }

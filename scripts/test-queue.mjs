@@ -5,9 +5,9 @@ import { cpus } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
 
 /** How often another file may be started beside the least number, ms: what was started last shows by then. */
-const JUDGED_MS = 1000
+const JUDGED_MS = 250
 /** Share of the CPU from which on no further file is started. */
-const BUSY = 0.85
+const BUSY = 0.93
 
 /**
  * Runs every file. Most of them wait for a great part of their time, for servers to start, deadlines and slow senders,

@@ -6,7 +6,7 @@ import { AUDIO_SECONDS, ask, keyedUpload } from '../support/keyed-call.ts'
 import { type LiveAudio, liveAudio } from '../support/live-audio.ts'
 import { LiveClient } from '../support/live-rig.ts'
 import { addReplica, startRedisCluster } from '../support/redis-cluster.ts'
-import { startRedisLink } from '../support/redis-link.ts'
+import { startServerLink } from '../support/server-link.ts'
 import { startWatchedRedis } from '../support/redis-sentinel.ts'
 import { startRedis } from '../support/redis-server.ts'
 import { withoutServers } from '../support/servers.ts'
@@ -34,7 +34,7 @@ const entryAt = (provider: string) => ({
 /** Two nodes, of which the second reaches Redis by a line that can be cut. */
 async function startNodes(t: Test) {
   const redis = await startRedis(t, { durable: true })
-  const link = await startRedisLink(t, redis.port)
+  const link = await startServerLink(t, redis.port)
   const fleet = await startFleet(t, {
     nodes: 1,
     redis: { url: redis.url },
@@ -48,7 +48,7 @@ async function startNodes(t: Test) {
       own: { entries: [entryAt('own')] },
     },
   })
-  await fleet.startNode({ env: { REDIS_URL: link.url } })
+  await fleet.startNode({ env: { REDIS_URL: `redis://${link.host}` } })
   return { fleet, link }
 }
 

@@ -5,7 +5,7 @@ import t, { type Test } from 'tap'
 import { startFleet } from '../support/fleet.ts'
 import { serveHttp } from '../support/http-server.ts'
 import type { Larkway } from '../support/larkway.ts'
-import { startRedisLink } from '../support/redis-link.ts'
+import { startServerLink } from '../support/server-link.ts'
 import { startRedis } from '../support/redis-server.ts'
 import { withoutServers } from '../support/servers.ts'
 import { waitUntil } from '../support/wait-until.ts'
@@ -50,10 +50,10 @@ async function startRig(t: Test) {
   const server = await startRedis(t)
   const client = new Redis(server.url)
   t.teardown(() => client.disconnect())
-  const link = await startRedisLink(t, server.port)
+  const link = await startServerLink(t, server.port)
   const provider = await openProvider(t)
   const fleet = await startFleet(t, {
-    redis: { url: link.url },
+    redis: { url: `redis://${link.host}` },
     env: { LARKWAY_JOBS: '0' },
     providers: {
       slow: {

@@ -3,12 +3,15 @@ import { createS3Objects } from '../../../src/gateway/storage/s3.ts'
 import { fetchFrom, headOf } from '../../support/audio-fetch.ts'
 import { sha256 } from '../../support/digests.ts'
 import { hearingRig, SOUND } from '../../support/job-rig.ts'
-import { startS3 } from '../../support/s3-server.ts'
+import { startServerLink } from '../../support/server-link.ts'
+import { sharedS3 } from '../../support/shared-s3.ts'
 import { waitUntil } from '../../support/wait-until.ts'
 
 t.test('jobs whose objects are in a bucket', async (t) => {
-  const server = await startS3(t)
-  const store = createS3Objects({ ...server, timing: { answerMs: 2_000, callMs: 5_000 } })
+  const server = await sharedS3(t)
+  const link = await startServerLink(t, Number(new URL(server.endpoint).port))
+  const endpoint = `http://${link.host}`
+  const store = createS3Objects({ ...server, endpoint, timing: { answerMs: 2_000, callMs: 5_000 } })
   t.teardown(() => store.close())
   const { fetchAudio } = await fetchFrom(t, (socket) => {
     socket.write(headOf(SOUND.length))
@@ -43,10 +46,10 @@ t.test('jobs whose objects are in a bucket', async (t) => {
 
   await t.test('and one whose bucket is away is returned until it is back', async (t) => {
     const id = await rig.hear(SOUND)
-    server.freeze()
+    await link.cut()
     rig.run()
     await rig.reached(id, ({ returns }) => returns > 0)
-    server.thaw()
+    await link.mend()
     t.match(await rig.ended(id), { status: 'succeeded', retries: 0, stalled: 0 })
   })
 })

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
-import { startRedisLink } from '../../support/redis-link.ts'
 import { startRedis } from '../../support/redis-server.ts'
+import { startServerLink } from '../../support/server-link.ts'
 import { withoutServers } from '../../support/servers.ts'
 import { newName } from './permits.contract.ts'
 import { many, openNode, provider } from './permits-rig.ts'
@@ -17,8 +17,10 @@ const PATIENCE_MS = 10_000
 for (const cutMs of [3_000, 8_000, 30_000])
   t.test(`cut for ${cutMs / 1_000} s`, { skip: withoutServers, timeout: 120_000 }, async (t) => {
     const server = await startRedis(t)
-    const links = [await startRedisLink(t, server.port), await startRedisLink(t, server.port)]
-    const nodes = await Promise.all(links.map((link) => openNode(t, link.url, { leaseMs: 15_000 })))
+    const links = [await startServerLink(t, server.port), await startServerLink(t, server.port)]
+    const nodes = await Promise.all(
+      links.map((link) => openNode(t, `redis://${link.host}`, { leaseMs: 15_000 })),
+    )
     const limit = { name: newName(), most: MOST }
     const { run, figures, forget } = provider()
     const stop = run(

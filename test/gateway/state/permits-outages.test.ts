@@ -1,8 +1,8 @@
 import { Redis } from 'ioredis'
 import t from 'tap'
 import { Cancellation } from '../../../src/contracts/cancellation.ts'
-import { startRedisLink } from '../../support/redis-link.ts'
 import { startRedis } from '../../support/redis-server.ts'
+import { startServerLink } from '../../support/server-link.ts'
 import { withoutServers } from '../../support/servers.ts'
 import { waitUntil } from '../../support/wait-until.ts'
 import { leaseOf, newName } from './permits.contract.ts'
@@ -10,7 +10,7 @@ import { many, openNode, PATIENT, provider } from './permits-rig.ts'
 
 t.test('what was given back without Redis is free when it is back', { skip: withoutServers }, async (t) => {
   const server = await startRedis(t)
-  const link = await startRedisLink(t, server.port)
+  const link = await startServerLink(t, server.port)
   const outages = {
     'the line is cut': { begin: () => link.cut(), end: () => link.mend() },
     'nobody answers': { begin: async () => server.freeze(), end: async () => server.thaw() },
@@ -18,7 +18,7 @@ t.test('what was given back without Redis is free when it is back', { skip: with
   for (const [name, outage] of Object.entries(outages))
     t.test(name, async (t) => {
       const limit = { name: newName(), most: 4 }
-      const [cut, other] = await Promise.all([openNode(t, link.url), openNode(t, server.url)])
+      const [cut, other] = await Promise.all([openNode(t, `redis://${link.host}`), openNode(t, server.url)])
       const leases = await Promise.all([1, 2, 3, 4].map(() => cut.permits.wait(limit, PATIENT)))
       await outage.begin()
       for (const lease of leases) lease?.release()
@@ -49,8 +49,8 @@ t.test('what was given back without Redis is free when it is back', { skip: with
 
 t.test('a Redis that is far away costs trips, and no permits', { skip: withoutServers }, async (t) => {
   const server = await startRedis(t)
-  const link = await startRedisLink(t, server.port)
-  const { permits, told } = await openNode(t, link.url)
+  const link = await startServerLink(t, server.port)
+  const { permits, told } = await openNode(t, `redis://${link.host}`)
   const limit = { name: newName(), most: 4 }
   // Redis gets to know the scripts.
   ;(await permits.wait(limit, PATIENT))?.release()

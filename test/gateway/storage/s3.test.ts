@@ -1,42 +1,22 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { createS3Objects } from '../../../src/gateway/storage/s3.ts'
-import type { S3Timing } from '../../../src/gateway/storage/s3-bytes.ts'
-import { type S3Server, startS3 } from '../../support/s3-server.ts'
 import { withoutServers } from '../../support/servers.ts'
+import { sharedS3 } from '../../support/shared-s3.ts'
 import { testAborts } from './aborts.ts'
-import { chunksOf, testObjects } from './objects.contract.ts'
-import { createRig, keysOf, MIB, noise, send, store } from './rig.ts'
-
-/** The least after which a server that is silent is given up: one that is away is not waited for like that. */
-const SILENT_MS = 4_000
+import { testObjects } from './objects.contract.ts'
+import { MIB, noise } from './rig.ts'
 
 const unavailable = { code: 'DEPENDENCY_UNAVAILABLE' }
 
-function connect(t: Test, server: S3Server, bucket: string, timing: Partial<S3Timing> = {}) {
-  const { endpoint, region, accessKeyId, secretAccessKey } = server
-  const objects = createS3Objects({ endpoint, region, bucket, accessKeyId, secretAccessKey, timing })
-  t.teardown(() => objects.close())
-  return objects
-}
-
 const SENDERS = process.env.LARKWAY_TEST_LONG === '1' ? 500 : 100
 
-async function elapsed(act: () => Promise<unknown>): Promise<number> {
-  const startMs = performance.now()
-  await act()
-  return performance.now() - startMs
-}
-
 t.test('against a real S3 server', { skip: withoutServers, timeout: 240_000 }, async (t: Test) => {
-  const server = await startS3(t)
-  // Made before any kill: radosgw tells all its peers of a new bucket, and waits 30 s for one that is dead.
-  const [contract, aborts, killed, frozen, stale] = await Promise.all(
-    Array.from({ length: 5 }, () => server.makeBucket()),
-  )
+  const server = await sharedS3(t)
 
   await t.test('the contract of object stores', { timeout: 120_000 }, async (t: Test) => {
-    const objects = connect(t, server, contract!)
+    const objects = createS3Objects(server)
+    t.teardown(() => objects.close())
     await testObjects(t, objects)
   })
 
@@ -44,127 +24,16 @@ t.test('against a real S3 server', { skip: withoutServers, timeout: 240_000 }, a
     `${SENDERS} senders that leave at random points leave nothing behind`,
     { timeout: 120_000 },
     async (t: Test) => {
-      const objects = connect(t, server, aborts!)
+      const objects = createS3Objects({ ...server, bucket: await server.makeBucket() })
+      t.teardown(() => objects.close())
       await testAborts(t, objects, SENDERS)
     },
   )
 
-  await t.test('a server that is killed under uploads', { timeout: 60_000 }, async (t: Test) => {
-    const objects = connect(t, server, killed!)
-    const { budget, spool, open } = await createRig(t, { objects, budgetBytes: 0 })
-    const writers = Array.from({ length: 16 }, () => open(20 * MIB))
-    const told = writers.map(
-      (writer) =>
-        new Promise<Error>((resolve) => {
-          writer.onFailure = resolve
-        }),
-    )
-    await Promise.all(writers.map((writer) => writer.start()))
-    await Promise.all(writers.map((writer) => send(writer, noise(2 * MIB))))
-    await server.kill()
-    const killedMs = performance.now()
-    for (const error of await Promise.all(told)) t.match(error, unavailable, 'told while the sender sends')
-    t.ok(performance.now() - killedMs < SILENT_MS, 'at once')
-    for (const writer of writers) await t.rejects(writer.finish(), unavailable)
-    await Promise.all(writers.map((writer) => writer.abort()))
-    t.equal(budget.used, 0)
-    t.equal(spool.stats().uploading, 0)
-
-    const downMs = await elapsed(() => t.rejects(store(open(MIB), noise(MIB)), unavailable))
-    t.ok(downMs < SILENT_MS, `a server that is away is found out at once (${Math.round(downMs)} ms)`)
-    const pingMs = await elapsed(() => t.rejects(objects.ping(AbortSignal.timeout(20_000)), unavailable))
-    t.ok(pingMs < SILENT_MS, `calls with their retries too (${Math.round(pingMs)} ms)`)
-
-    await server.restart()
-    const stored = await store(open(3 * MIB), noise(3 * MIB))
-    t.equal(stored.source.kind, 'object', 'works again without a restart of ours')
-    stored.release()
-    await spool.close()
-    t.same(await keysOf(objects), [])
-  })
-
-  await t.test('a server that is frozen', { timeout: 90_000 }, async (t: Test) => {
-    const objects = connect(t, server, frozen!, { stallMs: 2_000, answerMs: 2_000 })
-    const rig = await createRig(t, { objects, budgetBytes: 0, timing: { stallMs: 2_000, memoryWaitMs: 50 } })
-    const { budget, spool, open } = rig
-    const body = noise(20 * MIB)
-    const reader = await store(open(body.length), body)
-    const key = reader.source.kind === 'object' ? reader.source.key : ''
-    const stream = await objects.get(key, 0, body.length, AbortSignal.timeout(60_000))
-    const chunks = stream[Symbol.asyncIterator]()
-    await chunks.next()
-
-    const writers = Array.from({ length: 32 }, () => open(20 * MIB))
-    await Promise.all(writers.map((writer) => writer.start()))
-    await Promise.all(writers.map((writer) => send(writer, body.subarray(0, MIB))))
-    server.freeze()
-    const frozenMs = performance.now()
-    let mostUsed = 0
-    const failures = writers.map(
-      (writer) =>
-        new Promise<number>((resolve) => {
-          let sent = MIB
-          // Each sender sends as long as it may: the system's own buffers take some megabytes yet.
-          const feed = () => {
-            for (; sent < body.length && writer.ready; sent += 65_536)
-              writer.write(body.subarray(sent, sent + 65_536))
-            mostUsed = Math.max(mostUsed, budget.used)
-          }
-          writer.onFailure = () => {
-            sent = body.length
-            resolve(performance.now() - frozenMs)
-          }
-          writer.onReady = feed
-          feed()
-        }),
-    )
-    const times = await Promise.all(failures)
-    t.ok(mostUsed <= 32 * MIB, `memory is bounded: ${Math.round(mostUsed / MIB)} MiB for 32 uploads`)
-    t.ok(
-      Math.min(...times) > 1_500 && Math.max(...times) < 6_000,
-      `given up after ${Math.round(Math.max(...times))} ms`,
-    )
-    for (const writer of writers) await t.rejects(writer.finish(), unavailable)
-    const readOn = async () => {
-      while ((await chunks.next()).done !== true);
-    }
-    await t.rejects(readOn(), unavailable, 'a read stalls no longer')
-    await Promise.all(writers.map((writer) => writer.abort()))
-    t.equal(budget.used, 0)
-
-    server.thaw()
-    const stored = await store(open(3 * MIB), noise(3 * MIB))
-    for (const { release } of [stored, reader]) release()
-    await spool.close()
-    for (let left = 50; left > 0 && (await keysOf(objects)).length > 0; left -= 1) await sleep(100)
-    t.same(await keysOf(objects), [], 'cut uploads left no object')
-  })
-
-  await t.test('a connection that the server closed meanwhile costs no upload', async (t: Test) => {
-    const objects = connect(t, server, stale!)
-    for (let i = 0; i < 2; i += 1) {
-      await objects.put(`spool/acme/stale/${i}`, chunksOf(noise(1_000)), 1_000, {
-        signal: AbortSignal.timeout(9_000),
-      })
-      await server.restart()
-    }
-    await objects.put('spool/acme/stale/2', chunksOf(noise(1_000)), 1_000, {
-      signal: AbortSignal.timeout(9_000),
-    })
-    t.equal((await keysOf(objects)).length, 3)
-  })
-
   await t.test(
     'wrong credentials are a failure of the store, before all of the body is sent',
     async (t: Test) => {
-      const { endpoint, region, accessKeyId, bucket } = server
-      const objects = createS3Objects({
-        endpoint,
-        region,
-        bucket,
-        accessKeyId,
-        secretAccessKey: 'not-the-secret',
-      })
+      const objects = createS3Objects({ ...server, secretAccessKey: 'not-the-secret' })
       t.teardown(() => objects.close())
       const slow = async function* () {
         for (let i = 0; i < 100; i += 1) {

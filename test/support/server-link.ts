@@ -2,10 +2,10 @@ import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import type { Teardown } from './scratch.ts'
 
-/** A line to Redis that a test makes longer, and cuts. */
-export interface RedisLink {
-  /** `redis://127.0.0.1:<port>` */
-  readonly url: string
+/** A line to a server of this machine that a test makes longer, and cuts. */
+export interface ServerLink {
+  /** `127.0.0.1:<port>` */
+  readonly host: string
   /** How long bytes are under way, in each direction. */
   delayMs: number
   /** Breaks all connections, and refuses others. */
@@ -14,8 +14,8 @@ export interface RedisLink {
   mend(): Promise<void>
 }
 
-/** Stands in front of a real Redis until the test ends. */
-export async function startRedisLink(t: Teardown, redisPort: number): Promise<RedisLink> {
+/** Leads to a server until the test ends. */
+export async function startServerLink(t: Teardown, serverPort: number): Promise<ServerLink> {
   const sockets = new Set<Socket>()
   const link = { delayMs: 0 }
   const pass = (from: Socket, to: Socket) => {
@@ -31,10 +31,10 @@ export async function startRedisLink(t: Teardown, redisPort: number): Promise<Re
     from.on('close', () => to.destroy())
   }
   const server = createServer({ noDelay: true }, (client) => {
-    const redis = connect({ port: redisPort, host: '127.0.0.1', noDelay: true })
-    for (const socket of [client, redis]) sockets.add(socket.on('close', () => sockets.delete(socket)))
-    pass(client, redis)
-    pass(redis, client)
+    const upstream = connect({ port: serverPort, host: '127.0.0.1', noDelay: true })
+    for (const socket of [client, upstream]) sockets.add(socket.on('close', () => sockets.delete(socket)))
+    pass(client, upstream)
+    pass(upstream, client)
   })
   const listen = async (port: number) => {
     server.listen(port, '127.0.0.1')
@@ -51,5 +51,5 @@ export async function startRedisLink(t: Teardown, redisPort: number): Promise<Re
   t.teardown(async () => {
     if (server.listening) await cut()
   })
-  return Object.assign(link, { url: `redis://127.0.0.1:${port}`, cut, mend: () => listen(port) })
+  return Object.assign(link, { host: `127.0.0.1:${port}`, cut, mend: () => listen(port) })
 }

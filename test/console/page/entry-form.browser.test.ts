@@ -4,6 +4,9 @@ import { startConsoleNode } from '../../support/console-node.ts'
 import { withoutServers } from '../../support/servers.ts'
 import { heading, openTab, signIn, WAIT } from '../console-page.ts'
 
+/** After which a change is saved. */
+const SAVED_MS = 700
+
 t.test('text of an entry that cannot be read', { skip: withoutServers, timeout: 120_000 }, async (t) => {
   const node = await startConsoleNode(t)
   const admin = await node.signIn(node.keys.admin)
@@ -49,5 +52,26 @@ t.test('text of an entry that cannot be read', { skip: withoutServers, timeout: 
     await weight.fill('2')
     await count.waitFor({ ...WAIT, state: 'detached' })
     t.equal(await publish.isEnabled(), true)
+  })
+
+  await t.test('is saved once when it is published as it would have been saved', async (t) => {
+    await page.getByText('Saved').first().waitFor(WAIT)
+    await page.clock.install()
+    // A busy machine has no time for frames.
+    await page.evaluate(() => Object.assign(globalThis, { requestAnimationFrame: () => 0 }))
+    const saves: number[] = []
+    const place = '**/routes/acme.mine/draft'
+    await page.route(place, async (route) => {
+      const answer = await route.fetch()
+      saves.push(answer.status())
+      await route.fulfill({ response: answer })
+    })
+    await page.getByLabel('Weight').fill('3')
+    await page.clock.runFor(SAVED_MS - 20)
+    t.same(saves, [])
+    await publish.click()
+    await page.clock.runFor(200)
+    await page.getByRole('dialog').getByLabel('Note').waitFor(WAIT)
+    t.same(saves, [200])
   })
 })

@@ -442,21 +442,18 @@ export function useDraft(initial: RouteAnswer): Draft {
       return null
     }
   }
-  const begin = () => {
-    const { saving, fields } = latest.current
-    running.current = save(fields, revisionOf(saving))
+  const flush = () => {
+    running.current = running.current.then(() => {
+      const { phase, saving, fields } = latest.current
+      if (phase === 'same') return saving.known
+      return phase === 'conflict' ? null : save(fields, revisionOf(saving))
+    })
     return running.current
-  }
-  const flush = async () => {
-    if (latest.current.phase === 'saving') await running.current
-    const { phase, saving } = latest.current
-    if (phase === 'same') return saving.known
-    return phase === 'conflict' ? null : begin()
   }
 
   useEffect(() => {
     if (phase !== 'unsaved' || readOnly) return
-    const timer = setTimeout(begin, SAVE_AFTER_MS)
+    const timer = setTimeout(flush, SAVE_AFTER_MS)
     return () => clearTimeout(timer)
   }, [editing, phase, readOnly])
   useRetry(phase === 'failed' ? saving.failed : null, () => step({ is: 'again' }))

@@ -9,7 +9,7 @@
 // LARKWAY_TEST_LONG=1          tests that repeat or load something do so for longer
 // LARKWAY_TEST_SKIP_SERVERS=1  skips the tests that need a real Redis or S3 server; they are counted as skipped
 // LARKWAY_TEST_JOBS=n          test files at a time; default: two for each core, at most 6, and more while they leave
-//                              CPU unused: up to 16, in the second tier up to 8, in the third up to two more
+//                              CPU unused: up to 16, in the second tier up to 12, in the third up to two more
 // LARKWAY_TEST_APART=1         runs each file in a process of its own, as it is when it is named
 
 import { spawn } from 'node:child_process'
@@ -38,6 +38,8 @@ const TYPE_CACHE = join(ROOT, 'scripts', 'type-cache.mjs')
 
 /** How long each file took when it last ran with all of its tier, seconds by its path. */
 const DURATIONS = join(CACHE, 'test-seconds.json')
+/** The same of the longest, for a clone that has not run them: one of them that starts last is waited for alone. */
+const LONGEST = join(ROOT, 'scripts', 'longest-tests.json')
 
 /** A file system in memory, and the least room in it that tests are given. */
 const MEMORY = '/dev/shm'
@@ -208,10 +210,11 @@ const indent = (text) => `\n${text}\n`.replace(/^(?=.)/gm, '      ')
 const tail = (text) => text.trimEnd().split('\n').slice(-30).join('\n')
 
 function readDurations() {
+  const longest = JSON.parse(readFileSync(LONGEST, 'utf8'))
   try {
-    return JSON.parse(readFileSync(DURATIONS, 'utf8'))
+    return { ...longest, ...JSON.parse(readFileSync(DURATIONS, 'utf8')) }
   } catch {
-    return {}
+    return longest
   }
 }
 
@@ -223,7 +226,7 @@ function jobsOf(tier) {
   const given = Number(process.env.LARKWAY_TEST_JOBS)
   if (given > 0) return { least: given, most: given }
   const least = Math.min(availableParallelism() * 2, 6)
-  return { least, most: { first: 16, faults: 8, long: least + 2 }[tier] }
+  return { least, most: { first: 16, faults: 12, long: least + 2 }[tier] }
 }
 
 /**

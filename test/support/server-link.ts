@@ -12,12 +12,16 @@ export interface ServerLink {
   cut(): Promise<void>
   /** Takes connections again, on the same port. */
   mend(): Promise<void>
+  /** Connections stay open, also new ones, and nothing of them comes through: a process that is stopped. */
+  freeze(): void
+  thaw(): void
 }
 
 /** Leads to a server until the test ends. */
 export async function startServerLink(t: Teardown, serverPort: number): Promise<ServerLink> {
   const sockets = new Set<Socket>()
   const link = { delayMs: 0 }
+  let isFrozen = false
   const pass = (from: Socket, to: Socket) => {
     // Bytes stay in order: what is under way is handed on first come, first served, also when the delay shrinks.
     let dueMs = 0
@@ -35,10 +39,19 @@ export async function startServerLink(t: Teardown, serverPort: number): Promise<
     for (const socket of [client, upstream]) sockets.add(socket.on('close', () => sockets.delete(socket)))
     pass(client, upstream)
     pass(upstream, client)
+    if (isFrozen) for (const socket of [client, upstream]) socket.pause()
   })
   const listen = async (port: number) => {
     server.listen(port, '127.0.0.1')
     await once(server, 'listening')
+  }
+  const freeze = () => {
+    isFrozen = true
+    for (const socket of sockets) socket.pause()
+  }
+  const thaw = () => {
+    isFrozen = false
+    for (const socket of sockets) socket.resume()
   }
   const cut = async () => {
     const closed = once(server, 'close')
@@ -51,5 +64,5 @@ export async function startServerLink(t: Teardown, serverPort: number): Promise<
   t.teardown(async () => {
     if (server.listening) await cut()
   })
-  return Object.assign(link, { host: `127.0.0.1:${port}`, cut, mend: () => listen(port) })
+  return Object.assign(link, { host: `127.0.0.1:${port}`, cut, mend: () => listen(port), freeze, thaw })
 }

@@ -46,10 +46,10 @@ t.test('jobs whose objects are in a bucket', async (t) => {
 
   await t.test('and one whose bucket is away is returned until it is back', async (t) => {
     const id = await rig.hear(SOUND)
-    await link.cut()
+    link.freeze()
     rig.run()
     await rig.reached(id, ({ returns }) => returns > 0)
-    await link.mend()
+    link.thaw()
     t.match(await rig.ended(id), { status: 'succeeded', retries: 0, stalled: 0 })
   })
 })

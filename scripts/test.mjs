@@ -218,10 +218,7 @@ function readDurations() {
   }
 }
 
-/**
- * How many files run at a time. The second tier kills processes and floods them, and the third judges memory and speed
- * of the product: not as many.
- */
+/** How many files run at a time. The second tier, which kills and floods processes, and the third take fewer. */
 function jobsOf(tier) {
   const given = Number(process.env.LARKWAY_TEST_JOBS)
   if (given > 0) return { least: given, most: given }

@@ -1,5 +1,4 @@
 import { randomBytes } from 'node:crypto'
-
 import type { ObjectKind } from '../../contracts/objects.ts'
 
 export const OBJECT_KINDS: readonly ObjectKind[] = [

@@ -35,7 +35,7 @@ const streams =
     for (const text of pieces) response.write(piece(text))
     return then(response)
   }
-const cut: Answer = (response) => setTimeout(() => response.destroy(), 20)
+const cut: Answer = (response) => setImmediate(() => response.destroy())
 const hang: Answer = () => {}
 
 /** `hello` and an answer of the usual length. */

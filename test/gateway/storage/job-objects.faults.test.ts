@@ -7,12 +7,11 @@ import type { Job, JobWork } from '../../../src/contracts/jobs.ts'
 import type { KeptText, Objects } from '../../../src/contracts/objects.ts'
 import { createFileObjects } from '../../../src/gateway/storage/folder.ts'
 import { createJobObjects } from '../../../src/gateway/storage/job-objects.ts'
-import { createS3Objects } from '../../../src/gateway/storage/s3.ts'
 import { startS3 } from '../../support/s3-server.ts'
 import { tempFolder } from '../../support/scratch.ts'
 import { withoutServers } from '../../support/servers.ts'
 import { waitUntil } from '../../support/wait-until.ts'
-import { bytesOf, createRig, keysOf, MIB, noise, store } from './rig.ts'
+import { bytesOf, createRig, keysOf, MIB, noise, openS3, store } from './rig.ts'
 
 const KIB = 1024
 const fresh = () => AbortSignal.timeout(60_000)
@@ -324,8 +323,7 @@ t.test('audio whose spool object is gone is unavailable', async (t: Test) => {
 t.test('an S3 store', { skip: withoutServers, timeout: 180_000 }, async (t: Test) => {
   const server = await startS3(t)
   const { endpoint, region, bucket, accessKeyId, secretAccessKey } = server
-  const objects = createS3Objects({ endpoint, region, bucket, accessKeyId, secretAccessKey })
-  t.teardown(() => objects.close())
+  const objects = openS3(t, { endpoint, region, bucket, accessKeyId, secretAccessKey })
   await holdsEverywhere(t, objects)
   await t.test('after aborts', (t: Test) => aborted(t, objects, { count: 160, spanMs: 300 }))
 

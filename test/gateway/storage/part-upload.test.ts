@@ -1,7 +1,7 @@
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import t from 'tap'
-import { createS3Objects } from '../../../src/gateway/storage/s3.ts'
+import { openS3 } from './rig.ts'
 
 const XML = '<?xml version="1.0" encoding="UTF-8"?>\n'
 const FAILED = '<Error><Code>InternalError</Code><Message>We encountered an internal error.</Message></Error>'
@@ -32,8 +32,7 @@ async function startStore(completions: readonly string[]) {
   t.teardown(() => server.close())
   const endpoint = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
   const access = { region: 'us-east-1', bucket: 'audio', accessKeyId: 'a', secretAccessKey: 'b' }
-  const objects = createS3Objects({ endpoint, ...access })
-  t.teardown(() => objects.close())
+  const objects = openS3(t, { endpoint, ...access })
   return { objects, asked }
 }
 

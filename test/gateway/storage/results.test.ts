@@ -7,13 +7,13 @@ import { createBudget } from '../../../src/gateway/storage/budget.ts'
 import { createFileObjects } from '../../../src/gateway/storage/folder.ts'
 import { createFolderLinks } from '../../../src/gateway/storage/folder-links.ts'
 import { createResults } from '../../../src/gateway/storage/results.ts'
-import { createS3Links, createS3Objects } from '../../../src/gateway/storage/s3.ts'
+import { createS3Links } from '../../../src/gateway/storage/s3.ts'
 import { tempFolder } from '../../support/scratch.ts'
 import { withoutServers } from '../../support/servers.ts'
 import { sharedS3 } from '../../support/shared-s3.ts'
 import { VirtualClock } from '../../support/virtual-clock.ts'
 import { chunksOf } from './objects.contract.ts'
-import { digest, keysOf, MIB, noise, sweepOnce } from './rig.ts'
+import { digest, keysOf, MIB, noise, openS3, sweepOnce } from './rig.ts'
 
 const KEYS = [Buffer.alloc(32, 1), Buffer.alloc(32, 2)] as const
 const options = () => ({ workspace: 'acme', mediaType: 'video/mp4', signal: AbortSignal.timeout(60_000) })
@@ -114,8 +114,7 @@ t.test('an S3 store opens its own URLs', { skip: withoutServers, timeout: 120_00
   const server = await sharedS3(t)
   const { endpoint, region, bucket, accessKeyId, secretAccessKey } = server
   const store = { endpoint, region, bucket, accessKeyId, secretAccessKey }
-  const objects = createS3Objects(store)
-  t.teardown(() => objects.close())
+  const objects = openS3(t, store)
   const links = createS3Links(store)
   const results = createResults({ objects, links, budget: createBudget(64 * MIB) })
   const body = noise(6 * MIB)

@@ -7,6 +7,7 @@ import { type Clock, systemClock } from '../../../src/contracts/time.ts'
 import { createBlocks } from '../../../src/gateway/storage/blocks.ts'
 import { createBudget } from '../../../src/gateway/storage/budget.ts'
 import { createFileObjects } from '../../../src/gateway/storage/folder.ts'
+import { createS3Objects, type S3Options } from '../../../src/gateway/storage/s3.ts'
 import { sealObjects } from '../../../src/gateway/storage/sealed-objects.ts'
 import { createSpool } from '../../../src/gateway/storage/spool.ts'
 import type { SpoolTiming } from '../../../src/gateway/storage/spool-context.ts'
@@ -48,6 +49,13 @@ export async function createRig(t: Test, options: RigOptions = {}) {
   const open = (contentLength: number | null, workspace = 'acme') =>
     spool.open({ workspace, id: 'req_1', contentLength })
   return { budget, blocks, objects, spool, open }
+}
+
+/** The objects of a bucket, until the test ends. */
+export function openS3(t: Test, options: S3Options): Objects {
+  const objects = createS3Objects(options)
+  t.teardown(() => objects.close())
+  return objects
 }
 
 /** Resolves once the writer takes more. Set up before the bytes that may turn it unready. */

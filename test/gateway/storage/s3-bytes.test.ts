@@ -11,7 +11,7 @@ import type { StoreMemory } from '../../../src/gateway/storage/read-buffers.ts'
 import { createS3Links, createS3Objects } from '../../../src/gateway/storage/s3.ts'
 import { createAuthority } from '../../support/certificates.ts'
 import { chunksOf } from './objects.contract.ts'
-import { MIB, noise } from './rig.ts'
+import { MIB, noise, openS3 } from './rig.ts'
 
 const unavailable = { code: 'DEPENDENCY_UNAVAILABLE' }
 const KEY = 'spool/acme/req_1/1'
@@ -428,8 +428,7 @@ t.test('without keys, the credentials of a role are those that the SDK finds', a
     else process.env.AWS_CONTAINER_CREDENTIALS_FULL_URI = before
   })
   const bucket = { endpoint: origin, region: 'us-east-1', bucket: 'b' }
-  const objects = createS3Objects(bucket)
-  t.teardown(() => objects.close())
+  const objects = openS3(t, bucket)
   await objects.put(KEY, chunksOf(Buffer.from('abc')), 3, { signal: fresh() })
   await objects.remove(KEY)
   t.same(signedBy, [

@@ -1,23 +1,14 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
-import { createS3Objects } from '../../../src/gateway/storage/s3.ts'
-import type { S3Timing } from '../../../src/gateway/storage/s3-bytes.ts'
-import { type S3Server, startS3 } from '../../support/s3-server.ts'
+import { startS3 } from '../../support/s3-server.ts'
 import { withoutServers } from '../../support/servers.ts'
+import { waitUntil } from '../../support/wait-until.ts'
 import { chunksOf } from './objects.contract.ts'
-import { createRig, keysOf, MIB, noise, send, store } from './rig.ts'
+import { createRig, keysOf, MIB, noise, openS3, send, store } from './rig.ts'
 
 /** The least after which a server that is silent is given up: one that is away is not waited for like that. */
 const SILENT_MS = 4_000
 
 const unavailable = { code: 'DEPENDENCY_UNAVAILABLE' }
-
-function connect(t: Test, server: S3Server, bucket: string, timing: Partial<S3Timing> = {}) {
-  const { endpoint, region, accessKeyId, secretAccessKey } = server
-  const objects = createS3Objects({ endpoint, region, bucket, accessKeyId, secretAccessKey, timing })
-  t.teardown(() => objects.close())
-  return objects
-}
 
 async function elapsed(act: () => Promise<unknown>): Promise<number> {
   const startMs = performance.now()
@@ -31,7 +22,7 @@ t.test('an S3 server', { skip: withoutServers, timeout: 180_000 }, async (t: Tes
   const [killed, frozen, stale] = await Promise.all(Array.from({ length: 3 }, () => server.makeBucket()))
 
   await t.test('killed under uploads', { timeout: 60_000 }, async (t: Test) => {
-    const objects = connect(t, server, killed!)
+    const objects = openS3(t, { ...server, bucket: killed! })
     const { budget, spool, open } = await createRig(t, { objects, budgetBytes: 0 })
     const writers = Array.from({ length: 16 }, () => open(20 * MIB))
     const told = writers.map(
@@ -65,7 +56,8 @@ t.test('an S3 server', { skip: withoutServers, timeout: 180_000 }, async (t: Tes
   })
 
   await t.test('frozen', { timeout: 90_000 }, async (t: Test) => {
-    const objects = connect(t, server, frozen!, { stallMs: 2_000, answerMs: 2_000 })
+    const timing = { stallMs: 2_000, answerMs: 2_000 }
+    const objects = openS3(t, { ...server, bucket: frozen!, timing })
     const rig = await createRig(t, { objects, budgetBytes: 0, timing: { stallMs: 2_000, memoryWaitMs: 50 } })
     const { budget, spool, open } = rig
     const body = noise(20 * MIB)
@@ -117,12 +109,12 @@ t.test('an S3 server', { skip: withoutServers, timeout: 180_000 }, async (t: Tes
     const stored = await store(open(3 * MIB), noise(3 * MIB))
     for (const { release } of [stored, reader]) release()
     await spool.close()
-    for (let left = 50; left > 0 && (await keysOf(objects)).length > 0; left -= 1) await sleep(100)
+    await waitUntil(async () => (await keysOf(objects)).length === 0, 5_000, 100)
     t.same(await keysOf(objects), [], 'cut uploads left no object')
   })
 
   await t.test('restarted: a connection that it closed meanwhile costs no upload', async (t: Test) => {
-    const objects = connect(t, server, stale!)
+    const objects = openS3(t, { ...server, bucket: stale! })
     for (let i = 0; i < 2; i += 1) {
       await objects.put(`spool/acme/stale/${i}`, chunksOf(noise(1_000)), 1_000, {
         signal: AbortSignal.timeout(9_000),

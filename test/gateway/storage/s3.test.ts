@@ -1,11 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
-import { createS3Objects } from '../../../src/gateway/storage/s3.ts'
 import { withoutServers } from '../../support/servers.ts'
 import { sharedS3 } from '../../support/shared-s3.ts'
 import { testAborts } from './aborts.ts'
 import { testObjects } from './objects.contract.ts'
-import { MIB, noise } from './rig.ts'
+import { MIB, noise, openS3 } from './rig.ts'
 
 const unavailable = { code: 'DEPENDENCY_UNAVAILABLE' }
 
@@ -15,8 +14,7 @@ t.test('against a real S3 server', { skip: withoutServers, timeout: 240_000 }, a
   const server = await sharedS3(t)
 
   await t.test('the contract of object stores', { timeout: 120_000 }, async (t: Test) => {
-    const objects = createS3Objects(server)
-    t.teardown(() => objects.close())
+    const objects = openS3(t, server)
     await testObjects(t, objects)
   })
 
@@ -24,8 +22,7 @@ t.test('against a real S3 server', { skip: withoutServers, timeout: 240_000 }, a
     `${SENDERS} senders that leave at random points leave nothing behind`,
     { timeout: 120_000 },
     async (t: Test) => {
-      const objects = createS3Objects({ ...server, bucket: await server.makeBucket() })
-      t.teardown(() => objects.close())
+      const objects = openS3(t, { ...server, bucket: await server.makeBucket() })
       await testAborts(t, objects, SENDERS)
     },
   )
@@ -33,8 +30,7 @@ t.test('against a real S3 server', { skip: withoutServers, timeout: 240_000 }, a
   await t.test(
     'wrong credentials are a failure of the store, before all of the body is sent',
     async (t: Test) => {
-      const objects = createS3Objects({ ...server, secretAccessKey: 'not-the-secret' })
-      t.teardown(() => objects.close())
+      const objects = openS3(t, { ...server, secretAccessKey: 'not-the-secret' })
       const slow = async function* () {
         for (let i = 0; i < 100; i += 1) {
           yield noise(MIB)

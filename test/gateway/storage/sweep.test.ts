@@ -10,14 +10,13 @@ import { newJobId } from '../../../src/contracts/ids.ts'
 import type { JobWork, KnownJob } from '../../../src/contracts/jobs.ts'
 import type { Objects } from '../../../src/contracts/objects.ts'
 import { createFileObjects } from '../../../src/gateway/storage/folder.ts'
-import { createS3Objects } from '../../../src/gateway/storage/s3.ts'
 import { type SweeperOptions, startSweeper, sweep, sweepOrphans } from '../../../src/gateway/storage/sweep.ts'
 import { tempFolder } from '../../support/scratch.ts'
 import { withoutServers } from '../../support/servers.ts'
 import { sharedS3 } from '../../support/shared-s3.ts'
 import { clockAhead, VirtualClock } from '../../support/virtual-clock.ts'
 import { chunksOf } from './objects.contract.ts'
-import { keysOf, sweepOnce } from './rig.ts'
+import { keysOf, openS3, sweepOnce } from './rig.ts'
 
 const log = pino({ level: 'silent' })
 const HOUR_MS = 60 * 60_000
@@ -55,8 +54,7 @@ t.test(
     const server = await sharedS3(t)
     const { endpoint, region, bucket, accessKeyId, secretAccessKey } = server
     const options = { endpoint, region, bucket, accessKeyId, secretAccessKey }
-    const objects = createS3Objects(options)
-    t.teardown(() => objects.close())
+    const objects = openS3(t, options)
     await crashUnderUploads({ s3: options })
     t.equal((await keysOf(objects, 'spool/')).length, 1, 'a put that was cut is no object')
 

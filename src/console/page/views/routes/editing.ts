@@ -393,7 +393,7 @@ function addTo(map: Map<string, string[]>, name: string, message: string): void 
 }
 
 /** Long enough that a word is typed, short enough not to be noticed. */
-const SAVE_AFTER_MS = 700
+export const SAVE_AFTER_MS = 700
 const RETRY_AFTER_MS = 5_000
 
 export interface Draft {
@@ -453,6 +453,7 @@ export function useDraft(initial: RouteAnswer): Draft {
 
   useEffect(() => {
     if (phase !== 'unsaved' || readOnly) return
+    // Cleared when the page is painted, and a save may have begun before: it is one of the chain.
     const timer = setTimeout(flush, SAVE_AFTER_MS)
     return () => clearTimeout(timer)
   }, [editing, phase, readOnly])

@@ -128,6 +128,7 @@ t.test(
     const begin = () => ledger.begin(beginningOf('acme', { slot: claimOf(newDigest()) }))
     t.same(await begin(), { state: 'begun' })
 
+    t.equal(await state.healthy(), true)
     await redis.kill()
     const operations: readonly (() => Promise<unknown>)[] = [
       begin,
@@ -161,7 +162,7 @@ t.test(
       await t.rejects(operation(), UNAVAILABLE)
       t.ok(performance.now() - startMs < 1_800, 'nobody waits')
     }
-    t.equal(await state.healthy(), false)
+    t.equal(await state.healthy(), false, 'though a moment ago it was found well')
 
     await redis.restart()
     t.ok(await waitUntil(() => state.healthy()))

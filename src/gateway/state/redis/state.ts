@@ -120,6 +120,8 @@ function createHealth(
     }
   }
   let looked: Promise<boolean> | null = null
+  // A finding says nothing once the connection has broken.
+  redis.on('close', () => (looked = null))
   return () => (looked ??= look())
 }
 

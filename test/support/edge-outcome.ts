@@ -41,7 +41,8 @@ export async function countedEdge(t: Test): Promise<CountedEdge> {
   const routes = ['/', '/1', '/2', '/smug', PROBE].flatMap((path) =>
     (['GET', 'POST'] as const).map((method) => ({ method, path, handle })),
   )
-  const timing = { discardMs: 40, pauseMs: 10, lingerMs: 100 }
+  // A second segment that this busy process sends late must not find its connection closed.
+  const timing = { discardMs: 1_000, pauseMs: 10, lingerMs: 100 }
   return { ...(await startEdge(t, routes, { timing })), handled }
 }
 

@@ -1,8 +1,11 @@
+import { once } from 'node:events'
 import { readdirSync, readFileSync } from 'node:fs'
+import { type AddressInfo, createServer } from 'node:net'
 import { Redis } from 'ioredis'
 import { pino } from 'pino'
 import t, { type Test } from 'tap'
 import { newId } from '../../../src/contracts/ids.ts'
+import { redisConnector } from '../../../src/gateway/state/redis/connect.ts'
 import { createRedisState } from '../../../src/gateway/state/redis/state.ts'
 import { Dice } from '../../support/dice.ts'
 import { claimingOf, specOf } from '../../support/jobs-under-test.ts'
@@ -225,6 +228,30 @@ t.test('a node starts without Redis', { skip: withoutServers }, async (t) => {
   await redis.restart()
   t.ok(await waitUntil(() => state.healthy()))
   t.same(await state.keys.list(), [])
+})
+
+t.test('a Redis that loads is looked at again soon, however long it estimates', async (t) => {
+  const looks: string[] = []
+  const server = createServer((socket) => {
+    socket.on('data', (bytes) => {
+      for (const [, name] of bytes.toString().matchAll(/\*\d+\r\n\$\d+\r\n(\w+)/g)) {
+        if (name !== 'info') socket.write('+OK\r\n')
+        else {
+          const info = `loading:${looks.push('info') < 3 ? 1 : 0}\r\nloading_eta_seconds:1000000\r\n`
+          socket.write(`$${info.length}\r\n${info}\r\n`)
+        }
+      }
+    })
+  })
+  await once(server.listen(0, '127.0.0.1'), 'listening')
+  const { port } = server.address() as AddressInfo
+  const connection = redisConnector(`redis://127.0.0.1:${port}`, pino({ level: 'silent' }))('test')
+  t.teardown(() => {
+    connection.disconnect()
+    server.close()
+  })
+  t.ok(await waitUntil(() => connection.status === 'ready', 5_000))
+  t.equal(looks.length, 3)
 })
 
 t.test('an address that is none is refused at the start', async (t) => {

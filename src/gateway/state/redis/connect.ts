@@ -6,14 +6,11 @@ import { OutageLog, type OutageTiming } from './outage-log.ts'
 /** One server, the primary that Sentinels name, or a cluster: scripts and commands are sent to it alike. */
 export type RedisConnection = Redis | Cluster
 
-/** Longest pause between two attempts to connect; what a recovered Redis waits for at most. */
+/** Longest wait for a recovered Redis: ioredis would wait 10 s for one that loads, if that estimates so. */
 const RECONNECT_MS = 500
 /** A server that refuses writes may have another's place by now: how often a connection looks for that one at most. */
 const RELOCATE_MS = 1_000
-/**
- * A connection that owes an answer for this long is given up and made anew. Without it a connection that a network
- * fault cut silently would hang until TCP gives up, many minutes later.
- */
+/** A connection that owes an answer for so long is made anew: TCP would notice a silent cut only after minutes. */
 const SILENT_MS = 2_000
 /** How often one command may be sent on to another node of a cluster, by nodes that did not execute it. */
 const REDIRECTIONS = 5
@@ -116,6 +113,7 @@ function nodeOptions({ tls, username, password }: RedisAddress, name: string) {
     // Listeners subscribe again by themselves: a subscription that ioredis repeats and Redis refuses fails unheard.
     autoResubscribe: false,
     maxRetriesPerRequest: 0,
+    maxLoadingRetryTime: RECONNECT_MS,
     connectTimeout: SILENT_MS,
     socketTimeout: SILENT_MS,
     ...(tls ? { tls: {} } : {}),

@@ -57,7 +57,7 @@ export async function provideBase(commit: string, root = ROOT): Promise<Base> {
   await capture('bash', ['-o', 'pipefail', '-c', unpack, 'unpack', root, commit, draft])
   const shared = haveSameLock(draft, root)
   if (shared) sharePackages(draft, root)
-  else await npmInstall(draft, process.execPath, { omitDev: true })
+  else await npmInstall(draft, process.execPath)
   await writeFile(join(draft, DONE), shared ? 'shared' : 'own')
   renameSync(draft, folder)
   return base

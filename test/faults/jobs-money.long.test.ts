@@ -36,7 +36,7 @@ const WORKERS = 3
 const CALLERS = 4
 /** The pause of a caller between two jobs, so that all of them see kills. */
 const PAUSE_MS = 200
-/** After the last kill: a lease of 10 s, a retry after some 5 s more, and a wait for a place. */
+/** After the last kill: a lease of 10 or 30 s, a retry after some 5 s more, and a wait for a place. */
 const ENDED_MS = 90_000
 const MAX_TOKENS = 5_000
 const TERMS = { credits_usd: 1, grant_id: 'initial' }
@@ -221,7 +221,9 @@ const pricedTenants = ({ url }: Upstream) =>
 t.test(`${JOBS} jobs are paid for once each: Redis`, { buffered: true, skip: withoutServers }, async (t) => {
   const upstream = await startPriced(t)
   const servers = { redis: { durable: true }, s3: 'shared', workers: WORKERS } as const
-  const fleet = await startFleet(t, { ...pricedTenants(upstream), ...servers, timing: JOB_TIMING })
+  // Kills for half a minute are three leases of 10 s: a job that met three of them would be given up.
+  const timing = isLong ? KILLED_JOB_TIMING : JOB_TIMING
+  const fleet = await startFleet(t, { ...pricedTenants(upstream), ...servers, timing })
   await assertPaid(t, fleet, upstream)
 })
 

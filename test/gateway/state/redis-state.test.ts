@@ -1,6 +1,5 @@
-import { once } from 'node:events'
 import { readdirSync, readFileSync } from 'node:fs'
-import { type AddressInfo, createServer } from 'node:net'
+import { createServer } from 'node:net'
 import { Redis } from 'ioredis'
 import { pino } from 'pino'
 import t, { type Test } from 'tap'
@@ -8,6 +7,7 @@ import { newId } from '../../../src/contracts/ids.ts'
 import { redisConnector } from '../../../src/gateway/state/redis/connect.ts'
 import { createRedisState } from '../../../src/gateway/state/redis/state.ts'
 import { Dice } from '../../support/dice.ts'
+import { listen } from '../../support/http-server.ts'
 import { claimingOf, specOf } from '../../support/jobs-under-test.ts'
 import { startRedis } from '../../support/redis-server.ts'
 import { openRedisState } from '../../support/redis-state.ts'
@@ -231,27 +231,24 @@ t.test('a node starts without Redis', { skip: withoutServers }, async (t) => {
 })
 
 t.test('a Redis that loads is looked at again soon, however long it estimates', async (t) => {
-  const looks: string[] = []
+  let looks = 0
+  const answerTo = (command: string | undefined): string => {
+    if (command !== 'info') return '+OK\r\n'
+    looks += 1
+    const info = `loading:${looks < 3 ? 1 : 0}\r\nloading_eta_seconds:1000000\r\n`
+    return `$${info.length}\r\n${info}\r\n`
+  }
   const server = createServer((socket) => {
     socket.on('data', (bytes) => {
-      for (const [, name] of bytes.toString().matchAll(/\*\d+\r\n\$\d+\r\n(\w+)/g)) {
-        if (name !== 'info') socket.write('+OK\r\n')
-        else {
-          const info = `loading:${looks.push('info') < 3 ? 1 : 0}\r\nloading_eta_seconds:1000000\r\n`
-          socket.write(`$${info.length}\r\n${info}\r\n`)
-        }
-      }
+      for (const [, command] of bytes.toString().matchAll(/\*\d+\r\n\$\d+\r\n(\w+)/g))
+        socket.write(answerTo(command))
     })
   })
-  await once(server.listen(0, '127.0.0.1'), 'listening')
-  const { port } = server.address() as AddressInfo
-  const connection = redisConnector(`redis://127.0.0.1:${port}`, pino({ level: 'silent' }))('test')
-  t.teardown(() => {
-    connection.disconnect()
-    server.close()
-  })
+  const { host } = new URL(await listen(t, server))
+  const connection = redisConnector(`redis://${host}`, pino({ level: 'silent' }))('test')
+  t.teardown(() => connection.disconnect())
   t.ok(await waitUntil(() => connection.status === 'ready', 5_000))
-  t.equal(looks.length, 3)
+  t.equal(looks, 3)
 })
 
 t.test('an address that is none is refused at the start', async (t) => {

@@ -74,7 +74,7 @@ async function hearLargeFile(t: Test, played: Played): Promise<void> {
   await dropFile(played.operator, 'large.wav', filledWav(LARGE_BYTES, 1))
   await page.getByText('large.wav').first().waitFor()
   await throttle(played.operator, 3_000_000)
-  await page.getByRole('button', { name: 'Transcribe' }).click()
+  await page.getByRole('button', { name: 'Transcribe', exact: true }).click()
   const shares = await watchUpload(played.operator)
   const onTheWay = shares.filter((share) => share > 0 && share < 1)
   t.ok(onTheWay.length >= 4, `the bar moved: ${shares.map((share) => share.toFixed(2)).join(' ')}`)
@@ -106,7 +106,7 @@ async function cancelUpload(t: Test, played: Played): Promise<void> {
   const closed = () => larkway.log.filter(({ status }) => status === 499)
   const before = closed().length
   await throttle(played.operator, 1_200_000)
-  await page.getByRole('button', { name: 'Transcribe' }).click()
+  await page.getByRole('button', { name: 'Transcribe', exact: true }).click()
   const bar = uploadBar(operator)
   t.ok(await waitUntil(async () => (await shareOf(bar)) > 0.2), 'part of it is sent')
   await page.getByRole('button', { name: 'Cancel' }).click()

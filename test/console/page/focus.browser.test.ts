@@ -67,7 +67,7 @@ t.test(
     await page.getByLabel('Text').fill('e')
     await page.getByRole('button', { name: 'Speak' }).click()
     await page.getByRole('button', { name: 'Transcribe this' }).click()
-    await page.getByRole('button', { name: 'Transcribe' }).click()
+    await page.getByRole('button', { name: 'Transcribe', exact: true }).click()
     await page.locator('.play-transcript').filter({ hasText: 'e' }).waitFor(WAIT)
     t.equal(await inForce(), 1)
     await page.getByRole('button', { name: 'session and theme' }).click()

@@ -86,8 +86,6 @@ const GATES: readonly Gate[] = [
   },
   ...['GET /v1/me', 'POST /v1/speech'].flatMap((load) => [
     pairGate('observability', load, 'larkway-metrics', 'larkway', 1.03),
-    pairGate('observability', load, 'larkway', 'larkway-untraced', 1.01),
-    pairGate('console', load, 'larkway', 'larkway-unrecorded', 1.01),
     pairGate('console', load, 'larkway-consoles', 'larkway', 1.02),
   ]),
   ...USAGE_LOADS.map((load) => pairGate('usage', load, 'larkway-usage', 'larkway', 1.02)),

@@ -3,7 +3,6 @@ import type { Session, Trial } from '../harness/measure.ts'
 import type { Run } from '../harness/result.ts'
 import { larkwayConfiguration, larkwayOperator } from '../larkway.ts'
 import type { ConsolesReport, ConsolesTask } from '../load/consoles.ts'
-import { copyUnrecorded } from '../unrecorded.ts'
 import { type Scenario, sort } from './scenario.ts'
 import { TINY_KINDS, tinyTrial } from './tiny.ts'
 
@@ -15,14 +14,11 @@ interface Variant {
   readonly name: string
   readonly label: string
   readonly against?: string
-  /** Another tree; absent: this one. */
-  readonly tree?: string
   readonly consoles?: number
 }
 
-const VARIANTS = (): readonly Variant[] => [
-  { name: 'larkway-unrecorded', label: 'Larkway, nothing told to the console', tree: copyUnrecorded() },
-  { name: 'larkway', label: 'Larkway, console closed', against: 'larkway-unrecorded' },
+const VARIANTS: readonly Variant[] = [
+  { name: 'larkway', label: 'Larkway, console closed' },
   {
     name: 'larkway-consoles',
     label: `Larkway, ${CONSOLES} consoles open`,
@@ -45,10 +41,10 @@ export const consoleScenario: Scenario = {
     // As long as pages wait, or a multiple of it: then each of them asks as often as any other.
     const seconds = { warmUp: quick ? 1 : 3, run: quick ? 5 : 10 }
     const configuration = (port: number) => withOperator(larkwayConfiguration(port))
-    const variants = VARIANTS().map(({ name, label, tree, ...rest }) => {
+    const variants = VARIANTS.map(({ name, label, ...rest }) => {
       // The ledger waits for the end of each call, of which the recorder tells it.
       const env = { LARKWAY_USAGE: 'false' }
-      const options = { name, label, memoryMib: DEFAULT_BUDGET_MIB, configuration, env, tree }
+      const options = { name, label, memoryMib: DEFAULT_BUDGET_MIB, configuration, env }
       return [larkway(options), rest] as const
     })
     const { found, skipped } = await sort<Pick<Variant, 'against' | 'consoles'>>(variants)

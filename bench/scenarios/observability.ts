@@ -2,7 +2,6 @@ import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { larkway } from '../candidates.ts'
-import { copyUntraced } from '../untraced.ts'
 import { type Scenario, sort } from './scenario.ts'
 import { TINY_KINDS, tinyTrial } from './tiny.ts'
 
@@ -15,15 +14,12 @@ interface Variant {
   /** Name of another variant; absent: it is what others are compared with. */
   readonly against?: string
   readonly env?: Readonly<Record<string, string>>
-  /** Another tree; absent: this one. */
-  readonly tree?: string
 }
 
 /** @param receiver takes traces */
 function variantsOf(receiver: string): readonly Variant[] {
   return [
-    { name: 'larkway-untraced', label: 'Larkway, tracing not built in', tree: copyUntraced() },
-    { name: 'larkway', label: 'Larkway', against: 'larkway-untraced' },
+    { name: 'larkway', label: 'Larkway' },
     {
       name: 'larkway-metrics',
       label: 'Larkway, metrics on',
@@ -61,8 +57,8 @@ export const observability: Scenario = {
   async plan({ quick }) {
     const seconds = quick ? { warmUp: 1, run: 1 } : { warmUp: 3, run: 4 }
     const variants = variantsOf(await startReceiver()).map(
-      ({ name, label, env = {}, tree, ...rest }) =>
-        [larkway({ name, label, memoryMib: DEFAULT_BUDGET_MIB, env, tree }), rest] as const,
+      ({ name, label, env = {}, ...rest }) =>
+        [larkway({ name, label, memoryMib: DEFAULT_BUDGET_MIB, env }), rest] as const,
     )
     const { found, skipped } = await sort<Pick<Variant, 'against'>>(variants)
     const trials = TINY_KINDS.flatMap((kind) =>

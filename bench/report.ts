@@ -63,6 +63,7 @@ const SECTIONS: readonly (readonly [scenario: string, Figure])[] = [
   ['jobs', PER_SECOND],
   ['processes', PER_REQUEST],
   ['live', PER_REQUEST],
+  ['cache', PER_REQUEST],
   ['limiter', PER_REQUEST],
   ['observability', PER_REQUEST],
   ['console', PER_REQUEST],

@@ -1,6 +1,8 @@
+import { once } from 'node:events'
 import { mkdir, readdir, rmdir, stat, utimes } from 'node:fs/promises'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
+import { Worker } from 'node:worker_threads'
 import { pino } from 'pino'
 import t from 'tap'
 import { MIGRATIONS, READABLE_SINCE } from '../../../src/gateway/state/embedded/migrations.ts'
@@ -212,4 +214,12 @@ t.test('a version before goes on with a file that says that it can, and with no 
   db.close()
   await (await openEmbeddedState({ file: unmarked, log })).close()
   t.equal(pragma(unmarked, 'application_id'), READABLE_SINCE, 'also of a file that was there before')
+})
+
+t.test('all who make a new file at the same moment open it', async (t) => {
+  const arrivals = new Int32Array(new SharedArrayBuffer(4))
+  const workerData = { folder: await tempFolder(t), files: 40, threads: 2, arrivals }
+  const program = new URL('./opening-thread.ts', import.meta.url)
+  const ends = Array.from({ length: 2 }, () => once(new Worker(program, { workerData }), 'message'))
+  t.same(await Promise.all(ends), [[[]], [[]]], 'none failed')
 })

@@ -1,5 +1,5 @@
 import { globSync, readFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import t from 'tap'
 import { copySwitched, withSwitch } from '../../bench/switched.ts'
 
@@ -31,4 +31,11 @@ t.test('the copy of the tree', async (t) => {
   const { UsageLedger } = await import(join(folder, 'usage/ledger.ts'))
   t.type(UsageLedger, 'function', 'it can be loaded')
   process.removeAllListeners('SIGUSR2')
+  const { compiled } = await import(join(tree, 'scripts', 'compile.mjs'))
+  const { file } = await compiled('main.ts')
+  const parts = globSync('*.{js,cjs}', { cwd: dirname(file) })
+  t.ok(
+    parts.some((part) => readFileSync(join(dirname(file), part), 'utf8').includes('SIGUSR2')),
+    'it can be compiled',
+  )
 })

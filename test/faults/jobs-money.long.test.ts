@@ -174,11 +174,8 @@ async function assertPaid(t: Test, fleet: Fleet, upstream: Upstream): Promise<vo
   const priced = Array.from({ length: JOBS }, (_, at) => pricedJob(at))
   const ids: string[] = []
   const cancellations: Promise<void>[] = []
-  const startedMs = performance.now()
-  const kills = killNowAndThen(
-    fleet,
-    (killed) => killed < KILLS && performance.now() - startedMs < KILLING_MS,
-  )
+  const untilMs = performance.now() + KILLING_MS
+  const kills = killNowAndThen(fleet, (killed) => killed < KILLS && performance.now() < untilMs)
   await Promise.all(
     Array.from({ length: CALLERS }, async (_, caller) => {
       for (let at = caller; at < JOBS; at += CALLERS) {

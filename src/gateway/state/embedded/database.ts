@@ -66,10 +66,10 @@ function makeFile(file: string): void {
 
 /** SQLite overwrites what is deleted, audio and transcripts included: that costs a job nothing that can be measured. */
 function prepare(db: DatabaseSync, onCopied: (path: string) => void): void {
-  db.exec(`PRAGMA busy_timeout = ${OPEN_MS}`)
-  // SQLite does not wait by itself for another process that makes the same new file.
+  // SQLite itself does not wait for another process that makes the same new file, however long its timeout.
   takeWhenFree(() => db.exec('PRAGMA journal_mode = WAL'), OPEN_MS)
   db.exec(`
+    PRAGMA busy_timeout = ${OPEN_MS};
     PRAGMA synchronous = FULL;
     PRAGMA journal_size_limit = ${WAL_BYTES};
     PRAGMA temp_store = MEMORY;

@@ -6,8 +6,7 @@ import { openDatabase } from '../../../src/gateway/state/embedded/database.ts'
 const { folder, files, threads, arrivals } = workerData
 const failures: string[] = []
 for (let number = 0; number < files; number += 1) {
-  Atomics.add(arrivals, 0, 1)
-  while (Atomics.load(arrivals, 0) < threads * (number + 1));
+  for (Atomics.add(arrivals, 0, 1); Atomics.load(arrivals, 0) < threads * (number + 1); );
   try {
     openDatabase(join(folder, `${number}.sqlite`)).close()
   } catch (error) {

@@ -7,22 +7,22 @@ import { AudioRing, type RingMemory } from './ring.ts'
 
 /**
  * Audio is sent on in pieces of this length at least, and of less than twice as much: every frame costs the same,
- * however short it is, and what is left of a caller's own piece would wait for the next one.
+ * however short it is, and what is left of a caller's own piece would wait for the next one. Where a piece ends is
+ * decided by what came, not by when: a stall would otherwise move the ends of all later ones, and each text with them.
  */
 const CHUNK_SECONDS = 0.1
 /** Samples louder than this, of 32,768, are sound. */
 export const SOUND = 500
 
-/** A place up to which the caller asks for everything to be settled. */
-interface FinalizeMark {
-  readonly id: string | null
-  readonly place: number
-  isSent: boolean
-}
-
 /** A place that is settled because the caller asked for it. */
 export interface Finalized {
   readonly id: string | null
+}
+
+/** A place up to which the caller asks for everything to be settled. */
+interface FinalizeMark extends Finalized {
+  readonly place: number
+  isSent: boolean
 }
 
 /** Audio that waits to be settled. */
@@ -44,6 +44,8 @@ export class LiveFeed {
   readonly #ring: AudioRing
   readonly #marks: FinalizeMark[] = []
   readonly #chunkBytes: number
+  /** The end of the last whole piece that came. */
+  #wholeEnd = 0
   #settled = 0
   #lost = 0
   readonly #clock: Clock
@@ -93,6 +95,7 @@ export class LiveFeed {
   push(bytes: Uint8Array, nowMs: number): void {
     this.pushedMs = nowMs
     this.#ring.push(bytes)
+    if (this.#ring.end - this.#wholeEnd >= this.#chunkBytes) this.#wholeEnd = this.#ring.end
   }
 
   /** The caller is there, and sends no audio for now. */
@@ -138,9 +141,8 @@ export class LiveFeed {
    */
   begin(connection: LiveConnection): { readonly replayed: number; readonly lost: number } {
     const lost = this.#giveUpLost()
-    const place = this.#settled
-    connection.base = place
-    connection.place = place
+    connection.base = this.#settled
+    connection.place = this.#settled
     this.soundSentMs = 0
     for (const mark of this.#marks) mark.isSent = false
     return { replayed: this.unsettledSeconds, lost: lost / this.bytesPerSecond }
@@ -214,8 +216,9 @@ export class LiveFeed {
 
   #sendChunk(connection: LiveConnection, money: SessionMoney, nowMs: number): 'sent' | 'later' | 'empty' {
     this.#skipLost(connection)
-    const waiting = this.#ring.end - connection.place
-    if (waiting <= 0 || (waiting < this.#chunkBytes && this.#isMoreToCome(nowMs))) return 'empty'
+    const isMoreToCome = this.#isMoreToCome(nowMs)
+    const waiting = (isMoreToCome ? this.#wholeEnd : this.#ring.end) - connection.place
+    if (waiting <= 0 || (waiting < this.#chunkBytes && isMoreToCome)) return 'empty'
     const whole = waiting < 2 * this.#chunkBytes ? waiting : this.#chunkBytes
     const limit = Math.min(whole, this.#bytesToMark(connection))
     const length = limit / this.bytesPerSecond
@@ -273,9 +276,7 @@ export class LiveFeed {
 /** Whether one sample is loud enough; one in eight is enough to tell. Other encodings than PCM count as sound. */
 function isSound(bytes: Uint8Array, { encoding }: LiveAudio): boolean {
   if (encoding !== 'pcm_s16le') return true
-  for (let at = 1; at < bytes.length; at += 16) {
-    const high = ((bytes[at]! << 24) >> 24) * 256
-    if (high > SOUND || high < -SOUND) return true
-  }
+  for (let at = 1; at < bytes.length; at += 16)
+    if (Math.abs(((bytes[at]! << 24) >> 24) * 256) > SOUND) return true
   return false
 }

@@ -4,6 +4,8 @@ import { AudioRing, RingMemory } from '../../../src/gateway/live/ring.ts'
 
 const BLOCK = 16 * 1024
 
+const upTo = (max: number) => fc.integer({ min: 0, max })
+
 /** More audio than a test pushes. */
 const AUDIO = Uint8Array.from({ length: 2_000_000 }, (_, place) => (place * 31 + (place >> 8)) & 0xff)
 
@@ -14,42 +16,36 @@ function audio(from: number, length: number): Uint8Array {
 test('a ring holds what was pushed and is not dropped, as far as it reaches and there is memory', async (t) => {
   const steps = fc.array(
     fc.oneof(
-      fc.record({ push: fc.integer({ min: 0, max: 40_000 }) }),
-      fc.record({ drop: fc.integer({ min: 0, max: 60_000 }) }),
-      fc.record({ neighbour: fc.integer({ min: 0, max: 40_000 }) }),
+      fc.record({ push: upTo(40_000) }),
+      fc.record({ drop: upTo(60_000) }),
+      fc.record({ neighbour: upTo(40_000) }),
     ),
     { maxLength: 40 },
   )
   fc.assert(
-    fc.property(
-      steps,
-      fc.integer({ min: 0, max: 8 }),
-      fc.integer({ min: 1, max: 200_000 }),
-      (all, blocks, reach) => {
-        const memory = new RingMemory(blocks * BLOCK)
-        const ring = new AudioRing(memory, reach)
-        const neighbour = new AudioRing(memory, reach)
-        for (const step of all) {
-          if ('push' in step) ring.push(audio(ring.end, step.push))
-          else if ('drop' in step) ring.drop(ring.start + step.drop)
-          else neighbour.push(audio(neighbour.end, step.neighbour))
-          for (const one of [ring, neighbour]) {
-            const held = one.end - one.start
-            if (held < 0 || held > reach || memory.used > blocks * BLOCK) return false
-            // Pieces of a length that blocks are no multiple of, and all of it at once.
-            for (const length of [3_200, held])
-              for (let place = one.start; place < one.end; place += length) {
-                const piece = one.read(place, length)
-                if (piece.length !== Math.min(length, one.end - place)) return false
-                if (Buffer.compare(piece, AUDIO.subarray(place, place + piece.length)) !== 0) return false
-              }
-          }
+    fc.property(steps, upTo(8), fc.integer({ min: 1, max: 200_000 }), (all, blocks, reach) => {
+      const memory = new RingMemory(blocks * BLOCK)
+      const [ring, neighbour] = [new AudioRing(memory, reach), new AudioRing(memory, reach)]
+      for (const step of all) {
+        if ('push' in step) ring.push(audio(ring.end, step.push))
+        else if ('drop' in step) ring.drop(ring.start + step.drop)
+        else neighbour.push(audio(neighbour.end, step.neighbour))
+        for (const one of [ring, neighbour]) {
+          const held = one.end - one.start
+          if (held < 0 || held > reach || memory.used > blocks * BLOCK) return false
+          // Pieces of a length that blocks are no multiple of, and all of it at once.
+          for (const length of [3_200, held])
+            for (let place = one.start; place < one.end; place += length) {
+              const piece = one.read(place, length)
+              if (piece.length !== Math.min(length, one.end - place)) return false
+              if (Buffer.compare(piece, AUDIO.subarray(place, place + piece.length)) !== 0) return false
+            }
         }
-        ring.clear()
-        neighbour.clear()
-        return memory.used === 0
-      },
-    ),
+      }
+      ring.clear()
+      neighbour.clear()
+      return memory.used === 0
+    }),
     { numRuns: 300 },
   )
   t.pass('in 300 sequences')

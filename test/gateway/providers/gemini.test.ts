@@ -15,14 +15,10 @@ import { memoryAudio, STANDINGS } from '../../support/memory-audio.ts'
 import { fixture, reply } from '../../support/replies.ts'
 import { type GeminiAnswers, geminiDialect } from '../../support/upstream/gemini.ts'
 import { startUpstream } from '../../support/upstream/upstream.ts'
+import { done } from './step-result.ts'
 
 const BASE = 'https://generativelanguage.googleapis.com/v1beta'
 const target = (model: string, baseUrl = BASE) => ({ model, baseUrl, credential: 'AIza-good', options: {} })
-
-function done<Result>(step: Step<Result>): Result {
-  if (step.kind === 'done') return step.result
-  throw new Error(step.kind === 'failed' ? step.failure.reason : step.kind)
-}
 
 t.test('the facts are of models that the provider serves', async (t) => {
   t.equal(gemini.translation, undefined)

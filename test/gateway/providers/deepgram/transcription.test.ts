@@ -1,12 +1,12 @@
 import t from 'tap'
 import { AUDIO_FORMATS } from '../../../../src/contracts/audio.ts'
-import type { TranscriptionOptions, TranscriptionResult } from '../../../../src/contracts/calls.ts'
-import type { Step } from '../../../../src/contracts/provider.ts'
+import type { TranscriptionOptions } from '../../../../src/contracts/calls.ts'
 import { deepgram } from '../../../../src/gateway/providers/deepgram/provider.ts'
 import { factsOf } from '../../../../src/gateway/providers/facts.ts'
 import { audio, options } from '../../../support/call.ts'
 import { requestOf } from '../../../support/form-of.ts'
 import { fixture, reply } from '../../../support/replies.ts'
+import { done, isMergedConversation } from '../step-result.ts'
 
 type Given = Partial<TranscriptionOptions>
 
@@ -25,11 +25,6 @@ function start(given: Given, model?: string) {
 
 function next(given: Given, body: unknown, status = 200) {
   return operation.next(null, reply(body, status), { audio: audio(), options: options(given) }, target())
-}
-
-function done(step: Step<TranscriptionResult>): TranscriptionResult {
-  if (step.kind === 'done') return step.result
-  throw new Error(step.kind === 'failed' ? step.failure.reason : step.kind)
 }
 
 /** The query but for what is always in it. */
@@ -210,20 +205,7 @@ t.test('an utterance without its times or its text loses no words: the words are
 t.test('channels are merged in time, and each counts its own speakers', async (t) => {
   const body = await fixture('deepgram/nova-3.multichannel.json')
   const result = done(next({ multichannel: true, diarization: true }, body))
-  t.equal(result.text, 'Hello? Thanks for calling. I need help. Goodbye.')
-  t.same(
-    result.segments.map(({ id, start, text, channel, speaker }) => [id, start, text, channel, speaker]),
-    [
-      [0, 0.2, 'Hello?', 1, 'speaker_0'],
-      [1, 1, 'Thanks for calling.', 0, 'speaker_1'],
-      [2, 3, 'I need help.', 1, 'speaker_0'],
-      [3, 6, 'Goodbye.', 0, 'speaker_1'],
-    ],
-  )
-  t.same(
-    result.words.map(({ word, channel }) => `${word} ${channel}`),
-    ['Hello? 1', 'Thanks 0', 'for 0', 'calling. 0', 'I 1', 'need 1', 'help. 1', 'Goodbye. 0'],
-  )
+  isMergedConversation(t, result)
   t.match(result, { language: 'en', languageConfidence: 0.99, durationSeconds: 7 })
   const plain = done(next({ multichannel: true }, body))
   t.notOk(plain.segments.some((segment) => 'speaker' in segment))

@@ -1,12 +1,12 @@
 import t from 'tap'
 import type { Audio } from '../../../../src/contracts/audio.ts'
-import type { TranscriptionOptions, TranscriptionResult } from '../../../../src/contracts/calls.ts'
-import type { Step } from '../../../../src/contracts/provider.ts'
+import type { TranscriptionOptions } from '../../../../src/contracts/calls.ts'
 import { elevenlabs } from '../../../../src/gateway/providers/elevenlabs/provider.ts'
 import { factsOf } from '../../../../src/gateway/providers/facts.ts'
 import { audio, options } from '../../../support/call.ts'
 import { fieldsOf, requestOf } from '../../../support/form-of.ts'
 import { fixture, reply } from '../../../support/replies.ts'
+import { done, isMergedConversation } from '../step-result.ts'
 
 type Given = Partial<TranscriptionOptions>
 
@@ -25,11 +25,6 @@ function start(given: Given, model?: string) {
 
 function next(given: Given, body: unknown, status = 200, heard: Partial<Audio> = {}) {
   return operation.next(null, reply(body, status), { audio: audio(heard), options: options(given) }, target())
-}
-
-function done(step: Step<TranscriptionResult>): TranscriptionResult {
-  if (step.kind === 'done') return step.result
-  throw new Error(step.kind === 'failed' ? step.failure.reason : step.kind)
 }
 
 t.test('the request', async (t) => {
@@ -208,20 +203,7 @@ t.test('words without blanks and sounds, segments out of them, speakers as they 
 t.test('channels are merged in time', async (t) => {
   const body = await fixture('elevenlabs/scribe_v2.multichannel.json')
   const result = done(next({ multichannel: true, diarization: true }, body, 200, { channels: 3 }))
-  t.equal(result.text, 'Hello? Thanks for calling. I need help. Goodbye.')
-  t.match(
-    result.segments.map(({ id, start, text, channel, speaker }) => [id, start, text, channel, speaker]),
-    [
-      [0, 0.2, 'Hello?', 1, 'speaker_0'],
-      [1, 1, 'Thanks for calling.', 0, 'speaker_1'],
-      [2, 3, 'I need help.', 1, 'speaker_0'],
-      [3, 6, 'Goodbye.', 0, 'speaker_1'],
-    ],
-  )
-  t.same(
-    result.words.map(({ word, channel }) => `${word} ${channel}`),
-    ['Hello? 1', 'Thanks 0', 'for 0', 'calling. 0', 'I 1', 'need 1', 'help. 1', 'Goodbye. 0'],
-  )
+  isMergedConversation(t, result)
   t.match(result, { language: 'en', languageConfidence: 0.95, durationSeconds: 7 })
   const plain = done(next({ multichannel: true }, body, 200, { channels: 3 }))
   t.notOk(plain.segments.some((segment) => 'speaker' in segment))

@@ -6,6 +6,7 @@ import { gemini } from '../../../../src/gateway/providers/gemini/provider.ts'
 import { chatCall } from '../../../support/call.ts'
 import { bytesOf, requestOf } from '../../../support/form-of.ts'
 import { fixture, reply } from '../../../support/replies.ts'
+import { done } from '../step-result.ts'
 
 const BASE = 'https://generativelanguage.googleapis.com/v1beta'
 const TARGET = { model: 'gemini-3.8-flash', baseUrl: BASE, credential: 'AIza-secret', options: {} }
@@ -31,11 +32,6 @@ function sent(overrides: Partial<ChatCall>): Record<string, unknown> {
 
 function next(body: unknown, overrides: Partial<ChatCall> = {}, status = 200): Step<ChatResult> {
   return gemini.chat!.next(null, reply(body, status), chatCall(overrides), TARGET)
-}
-
-function done(step: Step<ChatResult>): ChatResult {
-  if (step.kind === 'done') return step.result
-  throw new Error(step.kind === 'failed' ? step.failure.reason : step.kind)
 }
 
 t.test('the request', async (t) => {

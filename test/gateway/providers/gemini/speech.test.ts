@@ -5,6 +5,7 @@ import { gemini } from '../../../../src/gateway/providers/gemini/provider.ts'
 import { speechCall } from '../../../support/call.ts'
 import { bytesOf, requestOf } from '../../../support/form-of.ts'
 import { fixture, reply } from '../../../support/replies.ts'
+import { done } from '../step-result.ts'
 
 type Given = Partial<SpeechCall>
 
@@ -22,8 +23,8 @@ function sent(given: Given) {
 }
 
 function heard(step: Step<SpeechResult>): { readonly mediaType: string; readonly bytes: Buffer } {
-  if (step.kind !== 'done') throw new Error(step.kind === 'failed' ? step.failure.reason : step.kind)
-  return { mediaType: step.result.mediaType, bytes: Buffer.concat(step.result.audio) }
+  const { mediaType, audio } = done(step)
+  return { mediaType, bytes: Buffer.concat(audio) }
 }
 
 /** An answer with these clips. */

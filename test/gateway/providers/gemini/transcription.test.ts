@@ -7,6 +7,7 @@ import { gemini } from '../../../../src/gateway/providers/gemini/provider.ts'
 import { audio, options } from '../../../support/call.ts'
 import { bytesOf, requestOf } from '../../../support/form-of.ts'
 import { fixture, reply } from '../../../support/replies.ts'
+import { done } from '../step-result.ts'
 
 type Given = Partial<TranscriptionOptions>
 
@@ -30,11 +31,6 @@ function sent(given: Given, heard: Partial<Audio> = {}) {
 function next(given: Given, body: unknown, status = 200): Step<TranscriptionResult> {
   const call = { audio: audio(), options: options(given) }
   return gemini.transcription!.next(null, reply(body, status), call, TARGET)
-}
-
-function done(step: Step<TranscriptionResult>): TranscriptionResult {
-  if (step.kind === 'done') return step.result
-  throw new Error(step.kind === 'failed' ? step.failure.reason : step.kind)
 }
 
 const turn = (transcription: object) => ({ audioTranscription: transcription })

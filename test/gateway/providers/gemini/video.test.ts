@@ -6,6 +6,7 @@ import { factsOf } from '../../../../src/gateway/providers/facts.ts'
 import { gemini } from '../../../../src/gateway/providers/gemini/provider.ts'
 import { bytesOf, requestOf } from '../../../support/form-of.ts'
 import { fixture, reply } from '../../../support/replies.ts'
+import { done } from '../step-result.ts'
 
 const BASE = 'https://generativelanguage.googleapis.com/v1beta'
 const TARGET = { model: 'gemini-omni-1.1-flash', baseUrl: BASE, credential: 'AIza-secret', options: {} }
@@ -30,10 +31,7 @@ const running = (status: string) => reply({ id: ID, status })
 const made = (...contents: unknown[]) =>
   reply({ id: ID, status: 'completed', steps: [{ type: 'model_output', content: contents }] })
 
-function videosOf(step: Step<VideoResult>) {
-  if (step.kind === 'done') return step.result.videos
-  throw new Error(step.kind === 'failed' ? step.failure.reason : step.kind)
-}
+const videosOf = (step: Step<VideoResult>) => done(step).videos
 
 t.test('the order', async (t) => {
   const request = requestOf(video.start(call(), TARGET))

@@ -1,11 +1,12 @@
 import t, { type Test } from 'tap'
-import type { TranscriptionOptions, TranscriptionResult } from '../../../../src/contracts/calls.ts'
-import type { Provider, Step, Target } from '../../../../src/contracts/provider.ts'
+import type { TranscriptionOptions } from '../../../../src/contracts/calls.ts'
+import type { Provider, Target } from '../../../../src/contracts/provider.ts'
 import { openai } from '../../../../src/gateway/providers/openai/provider.ts'
 import { openaiCompatible } from '../../../../src/gateway/providers/openai-compatible.ts'
 import { audio, options } from '../../../support/call.ts'
 import { fieldsOf, requestOf } from '../../../support/form-of.ts'
 import { fixture, reply } from '../../../support/replies.ts'
+import { done } from '../step-result.ts'
 
 type Given = Partial<TranscriptionOptions>
 type Operation = 'transcription' | 'translation'
@@ -30,11 +31,6 @@ async function next(
   t.equal(first.kind, 'send')
   const state = first.kind === 'send' ? first.state : null
   return openai[operation]!.next(JSON.parse(JSON.stringify(state)), reply(body), call, target(model))
-}
-
-function done(step: Step<TranscriptionResult>): TranscriptionResult {
-  if (step.kind === 'done') return step.result
-  throw new Error(step.kind === 'failed' ? step.failure.reason : step.kind)
 }
 
 /** Fields of the form but for the model. */

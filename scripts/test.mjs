@@ -9,7 +9,7 @@
 // LARKWAY_TEST_LONG=1          tests that repeat or load something do so for longer
 // LARKWAY_TEST_SKIP_SERVERS=1  skips the tests that need a real Redis or S3 server; they are counted as skipped
 // LARKWAY_TEST_JOBS=n          test files at a time; default: two for each core, at most 6, and more while they leave
-//                              CPU unused: up to 16, in the second tier up to 12, in the third up to two more
+//                              CPU unused: up to 16, in the third tier up to two more
 // LARKWAY_TEST_APART=1         runs each file in a process of its own, as it is when it is named
 
 import { spawn } from 'node:child_process'
@@ -69,7 +69,7 @@ const isAlone = (file) => /\.alone\.(long\.)?test\.m?[jt]s$/.test(file)
 /** Functions that measure the process of a file, which then has to be new. */
 const MEASURES = /\b(memoryUsage|cpuUsage|eventLoopUtilization|monitorEventLoopDelay)\b/
 
-/** Tells whether a file has a process to itself; most of the first tier share one, see `TapProcesses`. */
+/** Tells whether a file has a process to itself; others share one, see `TapProcesses`, but for the third tier's. */
 const isApart = (file) => process.env.LARKWAY_TEST_APART === '1' || MEASURES.test(readFileSync(file, 'utf8'))
 
 /** The files that are named; of rooms that are named, those of the tier; without either, all of the tier. */
@@ -218,12 +218,12 @@ function readDurations() {
   }
 }
 
-/** How many files run at a time. The second tier, which kills and floods processes, and the third take fewer. */
+/** How many files run at a time. The third tier, which loads the machine, takes fewer. */
 function jobsOf(tier) {
   const given = Number(process.env.LARKWAY_TEST_JOBS)
   if (given > 0) return { least: given, most: given }
   const least = Math.min(availableParallelism() * 2, 6)
-  return { least, most: { first: 16, faults: 12, long: least + 2 }[tier] }
+  return { least, most: tier === 'long' ? least + 2 : 16 }
 }
 
 /**
@@ -242,7 +242,7 @@ async function runFiles(node, files, { isTier, tier, servers, first }) {
   const secondsOf = (file) => durations[relative(ROOT, file)]
   let sum = NONE
   const processes = new TapProcesses(node, { cwd: ROOT, env, timeoutMs: FILE_TIMEOUT_MS })
-  const shares = (file) => isTier && tier === 'first' && !isApart(file)
+  const shares = (file) => isTier && tier !== 'long' && !isApart(file)
   const run = async (file) => {
     if (typeof file === 'function') return file()
     const startedAt = performance.now()
@@ -257,8 +257,8 @@ async function runFiles(node, files, { isTier, tier, servers, first }) {
   }
   const beside = files.filter((file) => !isAlone(file))
   await runTogether([...first, ...(isTier ? longestFirst(beside, secondsOf) : beside)], run, jobsOf(tier))
-  processes.end()
   await runTogether(files.filter(isAlone), run, { least: 1, most: 1 })
+  processes.end()
   await sharedS3?.end()
   if (isTier) writeFileSync(DURATIONS, JSON.stringify(durations))
   return sum

@@ -7,7 +7,7 @@ import { OPENAI_MODEL } from '../openai.ts'
 import { GATEWAY_KEY, installed, LITELLM } from '../peers/gateways.ts'
 import { type Scenario, sort } from './scenario.ts'
 
-const SESSIONS = [100, 500, 1_000]
+const SESSIONS = [100, 500, 1_000, 2_000]
 const SECONDS = 12
 /** In OpenAI's protocol, which is what other gateways relay; so few that a relay in Python keeps up. */
 const OPENAI_SESSIONS = 40

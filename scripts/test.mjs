@@ -9,7 +9,7 @@
 // LARKWAY_TEST_LONG=1          tests that repeat or load something do so for longer
 // LARKWAY_TEST_SKIP_SERVERS=1  skips the tests that need a real Redis or S3 server; they are counted as skipped
 // LARKWAY_TEST_JOBS=n          test files at a time; default: two for each core, at most 6, and more while they leave
-//                              CPU unused: up to 16, in the third tier up to two more
+//                              CPU unused: up to 24, in the third tier up to two more
 // LARKWAY_TEST_APART=1         runs each file in a process of its own, as it is when it is named
 
 import { spawn } from 'node:child_process'
@@ -223,7 +223,7 @@ function jobsOf(tier) {
   const given = Number(process.env.LARKWAY_TEST_JOBS)
   if (given > 0) return { least: given, most: given }
   const least = Math.min(availableParallelism() * 2, 6)
-  return { least, most: tier === 'long' ? least + 2 : 16 }
+  return { least, most: tier === 'long' ? least + 2 : 24 }
 }
 
 /**

@@ -110,7 +110,8 @@ export class LiveFeed {
 
   /** Marks what came so far as to be settled. */
   mark(id: string | null): void {
-    this.#marks.push({ id, place: this.#ring.end, isSent: false })
+    this.#wholeEnd = this.#ring.end
+    this.#marks.push({ id, place: this.#wholeEnd, isSent: false })
   }
 
   /**
@@ -158,10 +159,9 @@ export class LiveFeed {
   unsettled(most: number): Unsettled {
     this.#giveUpLost()
     const place = this.#settled
-    const bytes = this.#ring.read(place, most)
     const [mark] = this.#marks
     const end = mark?.place ?? (this.endedMs !== null ? this.#ring.end : null)
-    return { place, bytes, due: end === null ? null : end - place }
+    return { place, bytes: this.#ring.read(place, most), due: end === null ? null : end - place }
   }
 
   /** Something is to be settled now: the audio is over, or the caller asked for it. */

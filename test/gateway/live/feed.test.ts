@@ -15,6 +15,7 @@ function feeding() {
     ...{ base: 0, place: 0, bills: 'audio', isStuck: false, isEnding: false, hasWorked: false },
     mayTake: () => true,
     sendAudio: (bytes: Uint8Array) => sent.push(bytes.length / BYTES_PER_MS),
+    finalize: () => true,
   } as unknown as LiveConnection
   const money = { leftSeconds: 60, spend() {} } as unknown as SessionMoney
   const feed = new LiveFeed(AUDIO, new RingMemory(1024 * 1024), 30, systemClock)
@@ -24,7 +25,7 @@ function feeding() {
     feed.push(new Uint8Array(ms * BYTES_PER_MS), nowMs)
     return send(nowMs)
   }
-  return { sent, send, push }
+  return { feed, sent, send, push }
 }
 
 test('pieces go out whole once a tenth of a second is there', async (t) => {
@@ -42,6 +43,11 @@ test('a caller who stalls has the ends of later pieces where they would have bee
   send(160)
   for (let piece = 0; piece < 12; piece += 1) push(20, 160 + piece * 20)
   t.same(sent, [60, 140, 100])
+  const marked = feeding()
+  for (const nowMs of [20, 40, 60]) marked.push(20, nowMs)
+  marked.feed.mark(null)
+  for (let piece = 0; piece < 10; piece += 1) marked.push(20, 80 + piece * 20)
+  t.same(marked.sent, [60, 100, 100], 'a mark is among what came')
 })
 
 test('a piece that is short is asked for again, and goes out when nothing has followed it', async (t) => {

@@ -24,8 +24,8 @@ type Format = (typeof FORMATS)[number]
 const USAGE = `larkway transcribe FILE|FOLDER|-... [--out FORMAT]
 
 Uploads recordings, has a node transcribe each as a durable job, and prints the transcript. Of several files, and of
-those of a folder, each transcript is written beside its file. What a broken connection or Ctrl-C has interrupted goes
-on with the same command, from where it was.
+those of a folder, each transcript is written beside its file; one that exists is kept. What a broken connection or
+Ctrl-C has interrupted goes on with the same command, from where it was.
 
   --out FORMAT         ${FORMATS.join(', ')} (default: text)
 ${NODE_HELP}
@@ -71,13 +71,13 @@ export async function transcribe(args: readonly string[], context: CliContext): 
     fields: Object.fromEntries(fields.map(([name, value]) => [name, jsonValue(value)])),
     context,
   }
-  const files = (await Promise.all(positionals.map(filesAt))).flat()
+  const files = [...new Set((await Promise.all(positionals.map(filesAt))).flat())]
   if (files.length === 0) throw new CommandFailure('there is no audio')
   const isAlone = files.length === 1 && files[0] === positionals[0]
   for (const path of files) {
-    const text = path === '-' ? await transcribeInput(options) : await transcribeFile(path, options)
-    if (isAlone || path === '-') context.print(text)
-    else await writeTranscript(path, text, options)
+    if (path === '-') context.print(await transcribeInput(options))
+    else if (isAlone) context.print(await transcribeFile(path, options))
+    else await writeTranscript(path, transcriptPath(path, files, options.format), options)
   }
   return 0
 }
@@ -148,14 +148,16 @@ async function uploaded(
   }
 }
 
-/** Has the upload transcribed: once, however often it is asked for. @throws CommandFailure */
-async function transcript(
-  id: string,
-  { node, format, fields }: Options,
-  progress: Progress,
-): Promise<string> {
+/**
+ * Has the upload transcribed: once, however often it is asked for, and once more by a command that finds it failed.
+ *
+ * @param failedId the job that the same upload failed as
+ * @throws CommandFailure
+ */
+async function transcript(id: string, options: Options, progress: Progress, failedId = ''): Promise<string> {
+  const { node, format, fields } = options
   const body = JSON.stringify({ ...fields, audio: { upload_id: id }, response_format: formatOf(format) })
-  const idempotencyKey = `transcribe-${hash('sha256', body)}`
+  const idempotencyKey = `transcribe-${hash('sha256', body + failedId)}`
   const headers = { 'content-type': 'application/json', 'idempotency-key': idempotencyKey }
   const submitted = await askUntilAnswered(node, {
     method: 'POST',
@@ -164,7 +166,8 @@ async function transcript(
     body,
   })
   if (submitted.status !== 202 && submitted.status !== 200) throw answerRefusal(submitted)
-  const { poll_url: path } = JSON.parse(submitted.text) as { poll_url: string }
+  const { job_id: jobId, status, poll_url: path } = JSON.parse(submitted.text) as SubmittedJob
+  if (submitted.status === 200 && ENDED_BADLY.has(status)) return transcript(id, options, progress, jobId)
   for (;;) {
     const answer = await askUntilAnswered(node, { method: 'GET', path: `${path}?wait=${WAIT_SECONDS}` })
     if (answer.status !== 200) throw answerRefusal(answer)
@@ -179,6 +182,15 @@ async function transcript(
       : `${String(result.content).trimEnd()}\n`
   }
 }
+
+interface SubmittedJob {
+  readonly job_id: string
+  /** Null: its time is over. */
+  readonly status: string | null
+  readonly poll_url: string
+}
+
+const ENDED_BADLY: ReadonlySet<string | null> = new Set(['failed', 'cancelled', null])
 
 interface TranscribedJob {
   readonly status: string
@@ -199,13 +211,26 @@ async function resultAt({ address, clock }: NodeClient, path: string) {
 const formatOf = (format: Format) => (format === 'json' ? 'verbose_json' : format)
 const EXTENSIONS: Readonly<Record<Format, string>> = { text: 'txt', srt: 'srt', vtt: 'vtt', json: 'json' }
 
-/** Writes a transcript beside its file, whole or not at all. */
-async function writeTranscript(path: string, text: string, { format, context }: Options): Promise<void> {
-  const name = `${basename(path, extname(path))}.${EXTENSIONS[format]}`
-  const to = join(dirname(path), name)
-  await writeFile(`${to}.part`, text)
-  await rename(`${to}.part`, to)
-  context.print(`${to}\n`)
+/** Where the transcript of a file goes: beside it, under a name that is the transcript's of no other file. */
+function transcriptPath(path: string, files: readonly string[], format: Format): string {
+  const stem = withoutExtension(path)
+  const isOnly = files.filter((file) => withoutExtension(file) === stem).length === 1
+  return `${isOnly ? stem : path}.${EXTENSIONS[format]}`
+}
+
+const withoutExtension = (path: string) => join(dirname(path), basename(path, extname(path)))
+
+/** Writes the transcript of a file, whole or not at all, unless there is a file of the name. */
+async function writeTranscript(path: string, to: string, options: Options): Promise<void> {
+  const exists = await stat(to).then(
+    () => true,
+    () => false,
+  )
+  if (!exists) {
+    await writeFile(`${to}.part`, await transcribeFile(path, options))
+    await rename(`${to}.part`, to)
+  }
+  options.context.print(exists ? `${to} exists\n` : `${to}\n`)
 }
 
 /** Remembers the upload of a file for the next command. */

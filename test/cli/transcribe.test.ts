@@ -11,6 +11,7 @@ import { cuttingProxy } from '../support/cutting-proxy.ts'
 import { Dice } from '../support/dice.ts'
 import { startGateway } from '../support/gateway.ts'
 import { programOf } from '../support/program.ts'
+import { answer, answerTranscript, type HeardRequest } from '../support/slow-ear.ts'
 import { heardOf, MIB, noisyWav, uploadRoute } from '../support/uploads.ts'
 
 const WAV = speak('it is me', 600, 1)
@@ -71,12 +72,15 @@ t.test(
   async (t) => {
     const { url, key } = await startGateway(t)
     const { home, folder, file } = await recordings(t)
-    await copyFile(file, join(folder, 'a.wav'))
-    await writeFile(join(folder, 'notes.txt'), 'no audio')
+    for (const name of ['a.wav', 'b.oga']) await copyFile(file, join(folder, name))
+    const isOther = join(folder, 'a.srt')
+    await writeFile(isOther, 'written by hand')
     const at = ['--url', url, '--key', key]
     const written = await run(home, [folder, '--out', 'srt', ...at])
-    t.match(written, { code: 0, output: `${join(folder, 'a.srt')}\n${join(folder, 'b.srt')}\n` })
-    t.match(await readFile(join(folder, 'a.srt'), 'utf8'), SRT)
+    const made = ['b.oga.srt', 'b.wav.srt'].map((name) => join(folder, name))
+    t.match(written, { code: 0, output: `${[`${isOther} exists`, ...made].join('\n')}\n` })
+    for (const path of made) t.match(await readFile(path, 'utf8'), SRT, 'no two of one name')
+    t.equal(await readFile(isOther, 'utf8'), 'written by hand', 'what exists is kept')
     t.match(await run(home, ['-', ...at], { input: WAV }), { code: 0, output: 'it is me\n' })
     const env = { LARKWAY_API_KEY: key, PORT: new URL(url).port }
     t.match(await run(home, [file], { env }), { code: 0, output: 'it is me\n' }, 'by the environment')
@@ -114,6 +118,29 @@ t.test('connections that break are gone on with, and a failure says why', async 
     t.equal(ended, code, name)
     t.match(errors.join(' '), error, name)
   }
+})
+
+t.test('after a job that failed, the same command has the same upload transcribed', async (t) => {
+  const refusal = { err_code: 'Bad Request', err_msg: 'corrupt or unsupported data', request_id: 'one' }
+  let requests = 0
+  const onWhole = (request: HeardRequest) => {
+    requests += 1
+    if (requests <= 2) answer(request, 400, refusal)
+    else answerTranscript(request)
+  }
+  const { authorization, start } = await uploadRoute(t, { onWhole })
+  const { url } = await start()
+  const { home, file } = await recordings(t)
+  const again = () => run(home, [file, '--url', url, '--key', authorization.authorization.slice(7)])
+  for (const count of [1, 2]) {
+    t.match(await again(), { code: 1, errors: [/refused this input/] })
+    t.equal(requests, count)
+  }
+  const [upload] = Object.values(await keptIn(home))
+  t.ok(upload, 'the upload is kept')
+  t.match(await again(), { code: 0, output: `${heardOf(WAV)}\n` })
+  t.equal(requests, 3)
+  t.same(await keptIn(home), {})
 })
 
 t.test('a command that is interrupted goes on with the next', async (t) => {

@@ -4,7 +4,7 @@ import { hashKey, makeKey } from '../../src/gateway/catalog/key.ts'
 import { noise } from './bodies.ts'
 import { sha256 } from './digests.ts'
 import { type Gateway, type GatewayOptions, startGateway } from './gateway.ts'
-import { startEar } from './slow-ear.ts'
+import { type EarOptions, startEar } from './slow-ear.ts'
 import { wavHead } from './wav.ts'
 
 type Start<Started extends Gateway> = (t: Test, options: GatewayOptions) => Promise<Started>
@@ -12,9 +12,9 @@ type Start<Started extends Gateway> = (t: Test, options: GatewayOptions) => Prom
 export const MIB = 1024 * 1024
 
 /** Gateways for uploads of up to 512 MiB, one after the other of one configuration; their provider hears digests. */
-export async function uploadRoute(t: Test) {
+export async function uploadRoute(t: Test, options: EarOptions = {}) {
   const key = makeKey()
-  const ear = await startEar(t, {})
+  const ear = await startEar(t, options)
   const config = {
     limits: { max_audio_bytes: 512 * MIB },
     rate_limit: { requests_per_minute: 1_000_000, burst: 100_000 },
@@ -33,10 +33,15 @@ export async function uploadRoute(t: Test) {
   return {
     authorization,
     async start<Started extends Gateway>(
-      options: GatewayOptions = {},
+      gatewayOptions: GatewayOptions = {},
       by: Start<Started> = startGateway as unknown as Start<Started>,
     ) {
-      const gateway = await by(t, { ...options, key, config, env: { EAR_KEY: 'ear', ...options.env } })
+      const gateway = await by(t, {
+        ...gatewayOptions,
+        key,
+        config,
+        env: { EAR_KEY: 'ear', ...gatewayOptions.env },
+      })
       return {
         ...gateway,
         /** What the provider says of the audio that it is sent for an upload: the digest of it. */

@@ -74,6 +74,7 @@ function specOf(job: Job): JobSpec {
     error,
     facts,
     history,
+    parts,
     ...spec
   } = job
   return spec

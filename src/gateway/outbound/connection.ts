@@ -289,7 +289,8 @@ export class Connection extends Perishable implements AnswerSink {
   #finish(exchange: Exchange, clean: boolean): void {
     this.#exchange = null
     this.#paused = false
-    if (clean && !this.#writing && this.#parser.head.keepsAlive) this.#owner.onIdle(this)
+    const isOut = !this.#writing && this.#socket.writableLength === 0
+    if (clean && isOut && this.#parser.head.keepsAlive) this.#owner.onIdle(this)
     else this.close()
     exchange.onEnd()
   }

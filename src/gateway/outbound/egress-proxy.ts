@@ -95,7 +95,9 @@ async function tunnelled(
   const { request } = to.protocol === 'https:' ? await import('node:https') : await import('node:http')
   const path = `${isIPv6(host) ? `[${host}]` : host}:${port}`
   return new Promise((resolve, reject) => {
-    const own = { headers: { host: path, ...headers }, agent: false, signal, ...TO_HOST }
+    // By itself it would have the proxy's certificate be the target's, after the header.
+    const servername = isIP(to.host) === 0 ? to.host : ''
+    const own = { headers: { host: path, ...headers }, agent: false, servername, signal, ...TO_HOST }
     const asked = request({ ...to, method: 'CONNECT', path, ...own })
     asked.once('connect', ({ statusCode = 0 }, socket) => {
       // It may break before TLS begins on it.

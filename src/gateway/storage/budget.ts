@@ -287,9 +287,14 @@ class FairBudget implements WaitingBudget {
       for (const holder of slowest[i] ?? []) {
         if (this.used - coming <= enough || account.held <= share) break
         account.holders?.delete(holder)
+        this.#ended.set(holder, 0)
         const later = holder.end()
-        if (later > 0) this.#ended.set(holder, later)
-        coming += later
+        // One that was dismissed before its end returned has given back what it had.
+        if (later === 0 || !this.#ended.has(holder)) this.#ended.delete(holder)
+        else {
+          this.#ended.set(holder, later)
+          coming += later
+        }
       }
     }
     const ofHeadroom =

@@ -159,8 +159,9 @@ export class S3Exchange extends Perishable implements WaitingExchange {
     if (at < end) this.#rest.push(Uint8Array.from(bytes.subarray(at, end)))
   }
 
+  /** What has come beyond what was read goes first into the buffer that would be the place. */
   place(): Uint8Array | null {
-    return this.#place
+    return this.#rest.length === 0 ? this.#place : null
   }
 
   onPlaced(bytes: number): void {

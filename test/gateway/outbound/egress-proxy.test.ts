@@ -116,11 +116,17 @@ t.test('requests to providers go through one tunnel, one after the other', async
 
 t.test('a proxy over TLS', async (t) => {
   const { port } = await serveProvider(t, (_, res) => res.end('through'))
-  const server = createHttpsServer(CERTIFICATE)
+  const names: string[] = []
+  const SNICallback = (name: string, done: (error: null) => void) => {
+    names.push(name)
+    done(null)
+  }
+  const server = createHttpsServer({ ...CERTIFICATE, SNICallback })
   const proxy = await serveProxy(t, () => port, server)
   const send = sender(t, proxy.origin.replace('http://127.0.0.1', 'https://localhost'))
   t.equal(await send('https://provider.example'), '200 through')
   t.same(proxy.asked, ['provider.example:443 provider.example:443 -'])
+  t.same(names, ['localhost'], 'the certificate is to be of the proxy, not of the provider')
 })
 
 t.test('what is connected to directly', async (t) => {

@@ -284,3 +284,25 @@ t.test('an answer over its bound is refused', { timeout: 60_000 }, async (t) => 
   t.ok(error instanceof UpstreamFailure)
   t.equal((error as UpstreamFailure).failure.kind, 'server')
 })
+
+t.test('a connection whose answer came before the request was out carries no other', async (t) => {
+  let connections = 0
+  const server = createServer((socket) => {
+    connections += 1
+    socket.on('error', () => {})
+    socket.once('data', () => {
+      const isFirst = connections === 1
+      if (isFirst) socket.pause()
+      const head = isFirst ? 'HTTP/1.1 401 Unauthorized' : 'HTTP/1.1 200 OK'
+      socket.write(`${head}\r\nContent-Length: 2\r\n\r\nno`)
+    })
+  })
+  const origin = await listen(t, server)
+  const { send, close } = createSender({ reader: pooledReader(new Uint8Array(0)) })
+  t.teardown(() => close())
+  const post = (bytes: number) =>
+    send({ method: 'POST', url: `${origin}/`, headers: {}, body: [Buffer.alloc(bytes, 'a')] }, ask)
+  t.equal((await post(30_000_000)).status, 401)
+  t.equal((await post(2)).status, 200)
+  t.equal(connections, 2)
+})

@@ -263,6 +263,35 @@ t.test(
   },
 )
 
+t.test('one who is dismissed before its end returns is not waited for', async (t: Test) => {
+  const clock = new VirtualClock()
+  const budget = createBudget(100, 0, clock)
+  const ended: MemoryHolder[] = []
+  const slow = (): MemoryHolder => {
+    const holder = {
+      workspace: 'greedy',
+      pace: () => CRAWLS,
+      end() {
+        ended.push(holder)
+        budget.refund(25, 'greedy')
+        budget.dismiss(holder)
+        return 25
+      },
+    }
+    return holder
+  }
+  budget.charge(100, 'greedy')
+  for (const holder of Array.from({ length: 4 }, slow)) budget.enrol(holder)
+  const first = budget.reserve(25, wait('modest'))
+  await clock.advance(100)
+  t.equal(ended.length, 1)
+  t.equal(await first, true)
+  const second = budget.reserve(25, wait('modest'))
+  await clock.advance(100)
+  t.equal(ended.length, 2, 'the next is ended for the next')
+  t.equal(await second, true)
+})
+
 t.test('what has come by force and slowly is taken back when it overdraws the memory', async (t: Test) => {
   const clock = new VirtualClock()
   const budget = createBudget(100, 0, clock)

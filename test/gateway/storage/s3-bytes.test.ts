@@ -144,18 +144,19 @@ t.test('objects come back whole, encrypted or not, over connections that are use
 })
 
 t.test('answers however they are framed', async (t) => {
-  const body = noise(300_000)
-  const hex = (length: number) => length.toString(16)
-  const chunked = Buffer.concat([
-    ...[body.subarray(0, 100_001), body.subarray(100_001)].flatMap((part) => [
-      Buffer.from(`${hex(part.length)};x=y\r\n`),
-      part,
-      Buffer.from('\r\n'),
-    ]),
-    Buffer.from('0\r\nx-trailer: 1\r\n\r\n'),
-  ])
+  const body = noise(2_000_000)
+  const chunked = (bytes: number) => {
+    const parts: Buffer[] = []
+    for (let at = 0; at < body.length; at += bytes) {
+      const part = body.subarray(at, at + bytes)
+      parts.push(Buffer.from(`${part.length.toString(16)};x=y\r\n`), part, Buffer.from('\r\n'))
+    }
+    return Buffer.concat([...parts, Buffer.from('0\r\nx-trailer: 1\r\n\r\n')])
+  }
+  const inChunks = 'HTTP/1.1 206 Partial Content\r\nTransfer-Encoding: chunked\r\n\r\n'
   const framings: Record<string, [head: string, body: Buffer, end: boolean]> = {
-    'in chunks': ['HTTP/1.1 206 Partial Content\r\nTransfer-Encoding: chunked\r\n\r\n', chunked, false],
+    'in chunks': [inChunks, chunked(100_001), false],
+    'in small chunks': [inChunks, chunked(1000), false],
     'until the end': ['HTTP/1.0 206 Partial Content\r\n\r\n', body, true],
     'behind an interim answer': [
       `HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 206 \r\nContent-Length: ${body.length}\r\n\r\n`,

@@ -23,8 +23,8 @@ interface Head {
 /** RIFF and RF64: blocks of samples behind a head. */
 export async function openWav(stream: ByteStream): Promise<Sound> {
   const { format, chunk, bytes } = await readWavHead(stream)
-  const { blockBytes, sampleRate } = format
-  if (blockBytes === 0 || sampleRate === 0) throw new Uncuttable('no size of samples')
+  const { blockBytes, sampleRate, channels } = format
+  if (blockBytes === 0 || sampleRate === 0 || channels === 0) throw new Uncuttable('no size of samples')
   const blockTicks = ticksOfBlock(format)
   const most = Math.max(1, Math.floor(PACKET_MAX_BYTES / blockBytes))
   const blocks = Math.min(most, Math.max(1, Math.round(sampleRate / PACKETS_PER_SECOND / blockTicks)))
@@ -118,8 +118,10 @@ function readerOf(codec: number, bytes: number): ReadSample | null {
     return bytes === 8 ? (view, at) => view.getFloat64(at, true) || 0 : null
   }
   // The seven bits below the sign of a companded sample are its logarithm, inverted in one of both laws.
-  if (codec === WAV_CODEC.muLaw) return (view, at) => companded(~view.getUint8(at) & 0x7f)
-  if (codec === WAV_CODEC.aLaw) return (view, at) => companded((view.getUint8(at) ^ 0x55) & 0x7f)
+  if (codec === WAV_CODEC.muLaw)
+    return bytes === 1 ? (view, at) => companded(~view.getUint8(at) & 0x7f) : null
+  if (codec === WAV_CODEC.aLaw)
+    return bytes === 1 ? (view, at) => companded((view.getUint8(at) ^ 0x55) & 0x7f) : null
   if (codec !== WAV_CODEC.pcm) return null
   if (bytes === 1) return (view, at) => (view.getUint8(at) - 128) / 128
   if (bytes === 2) return (view, at) => view.getInt16(at, true) / 0x8000

@@ -1,5 +1,6 @@
 import { Cancellation } from '../../../contracts/cancellation.ts'
 import { GatewayError } from '../../../contracts/errors.ts'
+import type { JobSpec } from '../../../contracts/jobs.ts'
 import { errorMessage } from '../../../contracts/log.ts'
 import type { PermitLease, PermitLimit } from '../../../contracts/permits.ts'
 import type { RateLimit, Take, UnitBucket } from '../../../contracts/rate-limit.ts'
@@ -116,6 +117,11 @@ const CHANGES: Readonly<Record<string, ReadonlySet<string>>> = {
   catalog: new Set(['change', 'putModels']),
 }
 
+/** The id of the job that a command changes: its argument, or that of the specification which it is given. */
+function jobIdOf(argument: unknown): string {
+  return typeof argument === 'string' ? argument : (argument as JobSpec).id
+}
+
 /** One of the processes. */
 class Client {
   readonly #thread: StateThread
@@ -162,7 +168,7 @@ class Client {
     try {
       const value = await this.#run(subject, method, args)
       this.#outgoing.add({ id, value })
-      if (CHANGES[subject]?.has(method)) this.#onChanged(subject === 'jobs' ? String(args[0]) : null)
+      if (CHANGES[subject]?.has(method)) this.#onChanged(subject === 'jobs' ? jobIdOf(args[0]) : null)
     } catch (error) {
       const code = error instanceof GatewayError ? error.code : 'INTERNAL'
       const cause = error instanceof GatewayError ? (error.cause ?? error) : error

@@ -1,7 +1,9 @@
 import fc from 'fast-check'
 import t from 'tap'
 import { GatewayError } from '../../../../src/contracts/errors.ts'
+import type { CutPlan } from '../../../../src/contracts/parts.ts'
 import { Uncuttable } from '../../../../src/gateway/media/cut/sound.ts'
+import { WAV_CODEC } from '../../../../src/gateway/media/wav-format.ts'
 import { change, mutated } from '../../../support/mutations.ts'
 import { cutFile, plainPlan } from '../cut-audio.ts'
 import { fixture, formatOf, VERDICTS } from '../fixtures.ts'
@@ -18,10 +20,11 @@ const files = Object.keys(VERDICTS)
   .map((name) => fixture(name))
 
 /** Cuts, and holds what must hold of any bytes. @returns whether it could be cut */
-async function survives(bytes: Buffer): Promise<boolean> {
+async function survives(bytes: Buffer, more: Partial<CutPlan> = {}): Promise<boolean> {
   let made = 0
   try {
-    const { parts } = await cutFile(bytes, () => plainPlan(0.3, { count: 20 }), AbortSignal.timeout(LIMIT_MS))
+    const plan = plainPlan(0.3, { count: 20, ...more })
+    const { parts } = await cutFile(bytes, () => plan, AbortSignal.timeout(LIMIT_MS))
     made = parts.reduce((sum, { kept }) => sum + kept.length, 0)
     // Parts overlap, and each has a head.
     if (made > 4 * bytes.length + parts.length * 70_000)
@@ -52,4 +55,42 @@ t.test(`${RUNS} mutated files are cut or refused, within bounds`, async (t) => {
     { numRuns: RUNS },
   )
   t.ok(counts.cut > RUNS / 10 && counts.refused > 0, JSON.stringify(counts))
+})
+
+/** A file of which the chunk `fmt ` says what it is told to. */
+function wavOf(format: Buffer, sound: Uint8Array): Buffer {
+  const head = Buffer.alloc(20)
+  head.write('RIFF', 0)
+  head.writeUInt32LE(28 + format.length + sound.length - 8, 4)
+  head.write('WAVEfmt ', 8)
+  head.writeUInt32LE(format.length, 16)
+  const data = Buffer.from('data\0\0\0\0')
+  data.writeUInt32LE(sound.length, 4)
+  return Buffer.concat([head, format, data, sound])
+}
+
+t.test('a WAV whose format is impossible is cut or refused', async (t) => {
+  const sound = new Uint8Array(8000).fill(100)
+  const fields = { channels: 2, sampleRate: 4, blockBytes: 12, bitsPerSample: 14, samplesPerBlock: 18 }
+  const counts = { cut: 0, refused: 0 }
+  for (const codec of [...Object.values(WAV_CODEC), 0x55])
+    for (const at of Object.values(fields))
+      for (const value of [0, 1, 0xffff]) {
+        const format = Buffer.alloc(20)
+        for (const [field, usual] of [
+          [0, codec],
+          [2, 1],
+          [4, 8000],
+          [8, 16_000],
+          [12, 2],
+          [14, 16],
+          [18, 4],
+        ] as const)
+          format.writeUInt16LE(usual, field)
+        format.writeUInt16LE(value, at)
+        const bytes = wavOf(format, sound)
+        for (const skipsSilence of [false, true])
+          counts[(await survives(bytes, { skipsSilence })) ? 'cut' : 'refused'] += 1
+      }
+  t.ok(counts.cut > 50 && counts.refused > 10, JSON.stringify(counts))
 })

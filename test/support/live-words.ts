@@ -39,7 +39,7 @@ export function wordsText(count: number): string {
 }
 
 /** How a provider's connection is to fail. */
-export type Death = 'reset' | 'close' | 'silence' | 'refuse'
+export type Death = 'reset' | 'close' | 'silence' | 'refuse' | 'at once'
 
 export interface WordsOrders {
   /** Whether and when this connection dies: seconds of audio that it has heard. Asked once for each, in their order. */
@@ -99,7 +99,12 @@ export async function serveWords(t: Pick<Test, 'teardown'>, orders: WordsOrders 
       return
     }
     sockets.handleUpgrade(request, socket, head, (ws) => {
+      if (death?.how === 'at once') socket.cork()
       ws.send('{"t":"ready"}')
+      if (death?.how === 'at once') {
+        ws.send('{"t":"failed"}')
+        return socket.uncork()
+      }
       const query = new URL(request.url ?? '', 'http://words').searchParams
       const rate = Number(query.get('rate'))
       const listener = new WordListener((said) => {
@@ -242,7 +247,8 @@ class WordsStepper implements LiveStepper {
     const { start, end, word, text } = rest
     const channel = 0
     const events: LiveEvent[] = []
-    if (kind === 'partial') events.push({ kind, channel, start, text })
+    if (kind === 'failed') events.push({ kind, failure: failure(null) })
+    else if (kind === 'partial') events.push({ kind, channel, start, text })
     else if (kind === 'final') {
       const words = [{ word, start, end }]
       const segment = { start, end, text: word }

@@ -56,6 +56,8 @@ export class LiveConnection implements SocketListener {
   readonly #pace: Pace
   #state: 'opening' | 'open' | 'over' = 'opening'
   #opened: (ended: OpenEnd) => void = () => {}
+  /** What it has said before its listener wanted to be told; null: the listener does. */
+  #early: LiveEvent[] | null = []
 
   constructor(active: ActiveCall<'transcription'>, attempt: Attempt, listener: ConnectionListener) {
     const { candidate, deadlineAtMs } = attempt
@@ -116,10 +118,9 @@ export class LiveConnection implements SocketListener {
    * Why it is taken for dead when it says nothing; null: it is not, or was asked for just before.
    *
    * @param soundMs when sound was last sent
-   * @param endedMs when no more audio came; null: more may come
    */
-  deathOf(nowMs: number, soundMs: number, endedMs: number | null): Failure | null {
-    return this.#vitals.deathOf(nowMs, soundMs, this.isEnding ? endedMs : null, this.#line)
+  deathOf(nowMs: number, soundMs: number): Failure | null {
+    return this.#vitals.deathOf(nowMs, soundMs, this.#line)
   }
 
   /** Its provider would end it soon. */
@@ -146,6 +147,7 @@ export class LiveConnection implements SocketListener {
 
   end(): void {
     this.isEnding = true
+    this.#vitals.endedMs ??= this.#clock.now()
     this.#line.end()
   }
 
@@ -191,7 +193,7 @@ export class LiveConnection implements SocketListener {
     if (event.kind === 'failed') this.fail(event.failure)
     else if (event.kind === 'ready') this.#ready()
     else if (event.kind === 'misplaced') this.#noteMisplaced()
-    else if (this.#state === 'open') this.#listener.onEvent(event, this)
+    else if (this.#state === 'open') this.#tell(event)
   }
 
   /** The rest of its text can be of use, unless it has lost count of the audio. */
@@ -218,7 +220,20 @@ export class LiveConnection implements SocketListener {
     this.#state = 'over'
     this.#line.destroy()
     if (before === 'opening') this.#opened(unopened(failure))
-    else this.#listener.onFailed(failure, this)
+    else this.#tell({ kind: 'failed', failure })
+  }
+
+  /** From now on its listener is told what it says; first what it said along with being open. */
+  listen(): void {
+    const early = this.#early ?? []
+    this.#early = null
+    for (const event of early) this.#tell(event)
+  }
+
+  #tell(event: LiveEvent): void {
+    if (this.#early !== null) this.#early.push(event)
+    else if (event.kind === 'failed') this.#listener.onFailed(event.failure, this)
+    else this.#listener.onEvent(event, this)
   }
 }
 
@@ -271,6 +286,8 @@ class Vitals {
   readyMs = 0
   /** When it last said something. */
   heardMs = 0
+  /** When it was told that no more audio comes: later than that came to be, where audio had to wait. */
+  endedMs: number | null = null
   /** Texts of no audio that was sent, since audio was last settled. */
   misplaced = 0
   #lookedMs = 0
@@ -295,16 +312,15 @@ class Vitals {
    * look: where this process was held up, what the provider said meanwhile is read in between.
    *
    * @param soundMs when sound was last sent
-   * @param endedMs when no more audio came, if it was told so
    */
-  deathOf(nowMs: number, soundMs: number, endedMs: number | null, signs: Signs): Failure | null {
+  deathOf(nowMs: number, soundMs: number, signs: Signs): Failure | null {
     if (nowMs - this.#lookedMs < LOOK_MS) return null
     const soundBeforeMs = this.#soundMs
     this.#lookedMs = nowMs
     this.#soundMs = soundMs
     const silentMs = nowMs - this.heardMs
     if (signs.isStuck && silentMs > SILENT_MS) return STUCK
-    if (endedMs !== null && nowMs - Math.max(endedMs, this.heardMs) > ENDING_MS) return SILENT
+    if (this.endedMs !== null && nowMs - Math.max(this.endedMs, this.heardMs) > ENDING_MS) return SILENT
     const { answersWithinMs: withinMs } = signs
     if (withinMs === undefined) return null
     return silentMs > withinMs && soundBeforeMs > this.heardMs + withinMs / 2 ? SILENT : null

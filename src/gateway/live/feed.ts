@@ -23,6 +23,8 @@ export interface Finalized {
 interface FinalizeMark extends Finalized {
   readonly place: number
   isSent: boolean
+  /** The provider was asked to settle nothing, and answers nothing. */
+  isEmpty: boolean
 }
 
 /** Audio that waits to be settled. */
@@ -111,7 +113,7 @@ export class LiveFeed {
   /** Marks what came so far as to be settled. */
   mark(id: string | null): void {
     this.#wholeEnd = this.#ring.end
-    this.#marks.push({ id, place: this.#wholeEnd, isSent: false })
+    this.#marks.push({ id, place: this.#wholeEnd, isSent: false, isEmpty: false })
   }
 
   /**
@@ -161,7 +163,7 @@ export class LiveFeed {
     const place = this.#settled
     const [mark] = this.#marks
     const end = mark?.place ?? (this.endedMs !== null ? this.#ring.end : null)
-    return { place, bytes: this.#ring.read(place, most), due: end === null ? null : end - place }
+    return { place, bytes: this.#ring.read(place, most), due: end === null ? null : Math.max(0, end - place) }
   }
 
   /** Something is to be settled now: the audio is over, or the caller asked for it. */
@@ -261,15 +263,13 @@ export class LiveFeed {
   }
 
   #tellMarks(connection: LiveConnection, onFinalized: (finalized: Finalized) => void): void {
-    if (this.#marks.length === 0) return
-    for (const mark of [...this.#marks]) {
+    for (const mark of this.#marks) {
       if (mark.isSent || mark.place > connection.place) continue
       mark.isSent = true
-      if (connection.finalize()) continue
-      // There was nothing to settle.
-      const finalized = this.finalized(connection)
-      if (finalized !== null) onFinalized(finalized)
+      mark.isEmpty = !connection.finalize()
     }
+    // Each in its turn: what was asked for before is with the provider still.
+    while (this.#marks[0]?.isSent && this.#marks[0].isEmpty) onFinalized(this.finalized(connection)!)
   }
 }
 

@@ -40,6 +40,7 @@ const NEXT = {
   pieces: ['switching'],
   over: [],
 } as const
+const BETWEEN: ReadonlySet<string> = new Set(['connecting', 'switching', 'pausing'])
 
 type StageName = keyof typeof NEXT
 
@@ -85,8 +86,9 @@ export class LiveStages implements ConnectionListener, PieceListener {
     return this.#stage.name === 'over'
   }
 
-  get isConnecting(): boolean {
-    return this.#stage.name === 'connecting'
+  /** No provider takes audio: what comes waits, and that is no haste of the caller's. */
+  get isBetween(): boolean {
+    return BETWEEN.has(this.#stage.name)
   }
 
   /** The entries that may transcribe, as far as they are paid. */
@@ -155,7 +157,7 @@ export class LiveStages implements ConnectionListener, PieceListener {
     if (live === null) return void this.#pumpPieces(nowMs)
     const { connection } = live
     const { feed, money, messages, request, host } = this.#of
-    const dead = connection.deathOf(nowMs, feed.soundSentMs, feed.endedMs)
+    const dead = connection.deathOf(nowMs, feed.soundSentMs)
     if (dead !== null) return void connection.fail(dead)
     const isMore = feed.send(connection, money, nowMs, messages.finalized)
     this.handovers.countLost(connection)
@@ -249,7 +251,8 @@ export class LiveStages implements ConnectionListener, PieceListener {
     this.#enter(live)
     this.#of.money.payTo(live.connection.candidate.entry)
     this.handovers.toConnection(live.connection)
-    this.pump(nowMs)
+    live.connection.listen()
+    if (this.#live === live) this.pump(nowMs)
   }
 
   /** No live entry is left: where its route allows it, entries for files continue the session in pieces. */

@@ -100,8 +100,9 @@ export class SessionMoney {
   }
 
   /**
-   * Prepares for another entry. The slice under way is good for it, so that a provider's death waits for nothing,
-   * unless one of the two is the platform's and the other the customer's: those are paid out of different purses.
+   * Prepares for another entry. The slice under way is good for all, so that a provider's death waits for nothing,
+   * unless it was reserved for others, or one is the platform's and another the customer's: those are paid out of
+   * different purses. Without money for all, those that the slice is good for may still be tried.
    *
    * @returns the entries of the selection that are covered
    * @throws  GatewayError as `reserve`
@@ -109,14 +110,41 @@ export class SessionMoney {
   async change(selection: Selection): Promise<Selection> {
     const slice = this.#slice
     const covered = slice === null ? null : without(selection, ({ entry }) => !this.#covers(slice, entry))
-    if (covered !== null) return covered
+    if (covered?.candidates.length === selection.candidates.length) return covered
     await this.#asking
-    this.#next ??= await this.#reserve(selection)
+    try {
+      return await this.#changeTo(selection)
+    } catch (thrown) {
+      if (covered === null) throw thrown
+      return covered
+    }
+  }
+
+  async #changeTo(selection: Selection): Promise<Selection> {
+    if (this.#next !== null && !isFor(this.#next, selection)) {
+      void this.#settle(this.#next)
+      this.#next = null
+    }
+    if (this.#next === null) {
+      const reserving = this.#reserve(selection).then((next) => void (this.#next = next))
+      await this.#hold(reserving)
+    }
+    const { selection: reserved } = this.#next!.reservation
     this.#refusal = null
-    const { selection: reserved } = this.#next.reservation
     this.#roll()
     if (this.#isOver) await this.end()
     return reserved
+  }
+
+  /** Nothing else is reserved, and nothing is settled for good, before `asking` is over. */
+  async #hold(asking: Promise<void>): Promise<void> {
+    const over = asking.catch(() => {})
+    this.#asking = over
+    try {
+      await asking
+    } finally {
+      if (this.#asking === over) this.#asking = null
+    }
   }
 
   #covers({ entry: paid, reservation }: Slice, entry: Entry): boolean {
@@ -150,9 +178,7 @@ export class SessionMoney {
     if (this.#refusal !== null && nowMs - this.#refusedMs >= ASKED_AGAIN_MS) this.#refusal = null
     const isDue = slice.usedSeconds >= SLICE_SECONDS * RENEWED_AT || ageMs >= SLICE_MS * RENEWED_AT
     if (!isDue || this.#next !== null || this.#asking !== null || this.#refusal !== null) return
-    this.#asking = this.#renew(selection).finally(() => {
-      this.#asking = null
-    })
+    void this.#hold(this.#renew(selection))
   }
 
   /** Spent so far, with the slice under way. */
@@ -224,6 +250,12 @@ export class SessionMoney {
 function newSlice(reservation: Reservation, nowMs: number): Slice {
   reservation.accrue(null, null)
   return { reservation, sinceMs: nowMs, entry: null, used: new Map(), usedSeconds: 0, accruedMs: nowMs }
+}
+
+/** Whether it is reserved for all entries of the selection. */
+function isFor({ reservation }: Slice, { candidates }: Selection): boolean {
+  const reserved = new Set(reservation.selection.candidates.map(({ entry }) => entry))
+  return candidates.every(({ entry }) => reserved.has(entry))
 }
 
 /** Cost of a slice at what each entry was paid of it. */

@@ -119,7 +119,7 @@ export class LiveSession implements Ticking {
     this.#feed.push(bytes, nowMs)
     this.pump(nowMs)
     const { live_buffer_seconds: reach } = this.#limits()
-    if (this.#request.held !== undefined || this.#stages.isConnecting || this.unsentSeconds < reach) return
+    if (this.#request.held !== undefined || this.#stages.isBetween || this.unsentSeconds < reach) return
     const message = `audio comes faster than it can be sent on; at most ${reach} s of it may wait`
     this.fail(new GatewayError('AUDIO_TOO_LARGE', message, { details: { limit: 'live_buffer_seconds' } }))
   }

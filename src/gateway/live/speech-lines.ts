@@ -94,6 +94,8 @@ class SpeechLine implements SocketListener {
   #waitingBytes = 0
   #usedMs: number
   #isPaused = false
+  /** A sentence was given up: it takes no other. */
+  #isSpent = false
   #isOver = false
 
   constructor(
@@ -112,14 +114,14 @@ class SpeechLine implements SocketListener {
     this.#socket = open(this)
   }
 
-  /** It has as many sentences as it may. */
+  /** It has as many sentences as it may; once one was given up, with any. */
   get isBusy(): boolean {
-    return this.#sentences.size >= this.#live.sentencesMax
+    return this.#sentences.size >= (this.#isSpent ? 1 : this.#live.sentencesMax)
   }
 
   /** It takes another sentence. */
   get isFree(): boolean {
-    if (this.#isOver || this.isBusy) return false
+    if (this.#isOver || this.#isSpent || this.isBusy) return false
     const isIdle = this.#sentences.size === 0
     return !isIdle || this.#clock.now() - this.#usedMs <= this.#live.idleMs * IDLE_PART
   }
@@ -141,7 +143,8 @@ class SpeechLine implements SocketListener {
     const firstMs = Math.min(attempt.deadlineAtMs - this.#clock.now(), FIRST_AUDIO_MS)
     const first = await audio.first(signal, firstMs, this.#clock)
     if (signal.aborted || first === null) {
-      leave()
+      if (signal.aborted) leave()
+      else this.#giveUp(name, audio)
       signal.throwIfAborted()
       return null
     }
@@ -199,6 +202,14 @@ class SpeechLine implements SocketListener {
   #drop(name: number, audio: SentenceAudio): void {
     audio.fail(LEFT)
     if (this.#sentences.has(name)) this.#fail(LEFT)
+  }
+
+  /** A sentence did not begin: those before it may well be whole. */
+  #giveUp(name: number, audio: SentenceAudio): void {
+    audio.fail(LEFT)
+    this.#sentences.delete(name)
+    this.#isSpent = true
+    if (this.#sentences.size === 0) this.#fail(LEFT)
   }
 
   #fail(failure: Failure): void {

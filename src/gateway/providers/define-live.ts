@@ -101,11 +101,20 @@ class WireStepper implements LiveStepper {
   received(frame: LiveFrame): Received {
     const text = this.#readsBytes && typeof frame !== 'string' ? Buffer.from(frame).toString() : frame
     const message = objectIn(text)
-    const received = message === null ? UNREADABLE : receivedOf(this.#wire.read(message))
+    const received = message === null ? UNREADABLE : this.#read(message)
     if (this.#warnings.length === 0) return received
     const warningEvents = this.#warnings.map((warning): LiveEvent => ({ kind: 'warning', text: warning }))
     this.#warnings = []
     return { ...received, events: [...received.events, ...warningEvents] }
+  }
+
+  /** A message that its provider's wire does not bear breaks no other session. */
+  #read(message: JsonObject): Received {
+    try {
+      return receivedOf(this.#wire.read(message))
+    } catch {
+      return UNREADABLE
+    }
   }
 
   closed(code: number, reason: string): Failure | null {

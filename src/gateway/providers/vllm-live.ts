@@ -41,7 +41,7 @@ const BEGIN = ['{"type":"input_audio_buffer.commit"}']
 const FINISH = ['{"type":"input_audio_buffer.commit","final":true}']
 
 /** Codes of what the server was sent. */
-const OF_REQUEST: ReadonlySet<string> = new Set([
+const OF_REQUEST: ReadonlySet<unknown> = new Set([
   'invalid_json',
   'invalid_event',
   'unknown_event',
@@ -111,7 +111,7 @@ class VllmWire implements LiveWire {
   #error({ error, code }: JsonObject): Received {
     if (this.#ending && this.#utterances.isEmpty) return this.#utterances.over()
     const said = { message: typeof error === 'string' ? error : '', code }
-    const failure = failureInside({ error: said }, OF_REQUEST.has(String(code)) ? 400 : 500)
+    const failure = failureInside({ error: said }, OF_REQUEST.has(code) ? 400 : 500)
     return { events: [{ kind: 'failed', failure }] }
   }
 }

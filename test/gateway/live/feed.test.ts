@@ -9,23 +9,24 @@ const AUDIO = { encoding: 'pcm_s16le', sampleRate: 16_000, channels: 1 } as cons
 const BYTES_PER_MS = 32
 
 /** A feed whose provider takes everything, and the lengths of what it took, ms. */
-function feeding() {
+function feeding({ finalize = (): boolean => true, ringSeconds = 30 } = {}) {
   const sent: number[] = []
   const connection = {
     ...{ base: 0, place: 0, bills: 'audio', isStuck: false, isEnding: false, hasWorked: false },
     mayTake: () => true,
     sendAudio: (bytes: Uint8Array) => sent.push(bytes.length / BYTES_PER_MS),
-    finalize: () => true,
+    finalize,
   } as unknown as LiveConnection
   const money = { leftSeconds: 60, spend() {} } as unknown as SessionMoney
-  const feed = new LiveFeed(AUDIO, new RingMemory(1024 * 1024), 30, systemClock)
+  const feed = new LiveFeed(AUDIO, new RingMemory(1024 * 1024), ringSeconds, systemClock)
   feed.begin(connection)
-  const send = (nowMs: number) => feed.send(connection, money, nowMs, () => {})
+  const told: (string | null)[] = []
+  const send = (nowMs: number) => feed.send(connection, money, nowMs, ({ id }) => told.push(id))
   const push = (ms: number, nowMs: number) => {
     feed.push(new Uint8Array(ms * BYTES_PER_MS), nowMs)
     return send(nowMs)
   }
-  return { feed, sent, send, push }
+  return { feed, connection, sent, told, send, push }
 }
 
 test('pieces go out whole once a tenth of a second is there', async (t) => {
@@ -64,4 +65,28 @@ test('a ring that is empty is asked for nothing', async (t) => {
   t.notOk(send(0))
   t.notOk(push(100, 100))
   t.equal(new AudioRing(new RingMemory(0), 1_000).read(0, 10).length, 0)
+})
+
+test('what there is nothing to settle of is answered in its turn', async (t) => {
+  let asked = 0
+  const { feed, connection, told, push } = feeding({ finalize: () => ++asked === 1 })
+  push(200, 200)
+  for (const id of ['one', 'two']) {
+    feed.mark(id)
+    push(200, 400)
+  }
+  t.same(told, [], 'the first is with the provider')
+  t.match(feed.finalized(connection), { id: 'one' })
+  push(200, 600)
+  t.same(told, ['two'])
+})
+
+test('a mark in audio that is lost asks for nothing of what is left', async (t) => {
+  const { feed } = feeding({ ringSeconds: 1 })
+  feed.push(new Uint8Array(500 * BYTES_PER_MS), 0)
+  feed.mark('lost')
+  for (let piece = 1; piece <= 20; piece += 1) feed.push(new Uint8Array(100 * BYTES_PER_MS), piece * 100)
+  const { due, place } = feed.unsettled(10_000 * BYTES_PER_MS)
+  t.ok(place > 500 * BYTES_PER_MS, 'it is lost')
+  t.equal(due, 0)
 })

@@ -2,10 +2,10 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { type Test, test } from 'tap'
 import type { AccountView } from '../../../src/contracts/ledger.ts'
 import type { AdmittedContext } from '../../../src/gateway/call/context/call-context.ts'
-import { facts, principal } from '../../support/catalog.ts'
+import { configuredProvider, entry, facts, principal } from '../../support/catalog.ts'
 import { Dice } from '../../support/dice.ts'
 import { LIVE_FACTS, type LiveRig, openLive, wordsEntry } from '../../support/live-rig.ts'
-import { serveWords, serveWordsApart, wordsAudio } from '../../support/live-words.ts'
+import { serveWords, serveWordsApart, wordsAudio, wordsText } from '../../support/live-words.ts'
 
 /** As in `LIVE_FACTS`: 3.6 USD an hour. */
 const MICROS_PER_SECOND = 1_000
@@ -127,3 +127,28 @@ test('sessions that end in every way on small credits cost what they say, to the
   t.equal(overageMicros, 0)
   t.equal(expired.count, 0)
 })
+
+for (const access of ['byok', 'platform'] as const)
+  test(`an entry whose slice covers not all others is followed by any of them, a ${access} one too`, async (t) => {
+    // Once it has died it refuses: only the other can go on.
+    const death = (count: number) =>
+      count === 0
+        ? ({ how: 'reset', afterSeconds: 1.25 } as const)
+        : ({ how: 'refuse', afterSeconds: 0 } as const)
+    const [dying, sound] = [await serveWords(t, { death }), await serveWords(t)]
+    const entryOf = (name: string, baseUrl: string, of: 'byok' | 'platform') => {
+      const workspace = of === 'byok' ? 'acme' : null
+      const provider = configuredProvider({ name, kind: 'words', baseUrl, access: of, workspace })
+      return entry({ provider, facts: facts({ live: LIVE_FACTS }) })
+    }
+    const entries = [entryOf('first', dying.origin, 'platform'), entryOf('second', sound.origin, access)]
+    const rig = await rigWith(t, 10 * SLICE_MICROS, entries)
+    const caller = rig.connect()
+    await caller.message('ready')
+    await caller.speak(wordsAudio(0, 8))
+    caller.send({ type: 'end' })
+    await caller.message('done')
+    t.equal(caller.text, wordsText(8))
+    t.match(caller.of('switched'), [{ to: { provider: 'second' } }])
+    await rig.settled()
+  })

@@ -67,6 +67,19 @@ for (const how of ['reset', 'close', 'silence'] as const)
       t.ok(Math.abs(start - index * WORD_SECONDS) < 0.05, `word ${index} at ${start}`)
   })
 
+test('another entry goes on when the provider fails along with its being ready', async (t) => {
+  const first = await serveWords(t, { death: () => ({ how: 'at once', afterSeconds: 0 }) })
+  const second = await serveWords(t)
+  const rig = await openLive(t, [wordsEntry(first.origin, 'first'), wordsEntry(second.origin, 'second')])
+  const caller = rig.connect()
+  await caller.message('ready')
+  await caller.speak(wordsAudio(0, 4))
+  caller.send({ type: 'end' })
+  await caller.message('done')
+  t.equal(caller.text, wordsText(4))
+  t.match(caller.of('switched'), [{ from: { provider: 'first' }, to: { provider: 'second' } }])
+})
+
 test('the same entry is tried again when it had worked, and no other is left', async (t) => {
   const provider = await serveWords(t, {
     death: (connection) => (connection < 2 ? { how: 'reset', afterSeconds: 0.9 } : null),

@@ -29,7 +29,7 @@ const CASES = [...PROVIDERS.values()]
 /** Values that no field is expected to have. */
 const hostile = fc.constantFrom<unknown>(
   ...[null, true, '', 'x', '\u0000', 'x'.repeat(300), -1, 0, 1e308, -1e308, 1.5, 4_000_000_000, [], {}, [[]]],
-  ...[{ message: {} }, [null, 1, 'a'], '__proto__', { length: 1e9 }, 'NaN'],
+  ...[{ message: {} }, [null, 1, 'a'], '__proto__', { length: 1e9 }, { toString: 0 }, 'NaN'],
 )
 
 /** A message of the protocol in which some values are others. */

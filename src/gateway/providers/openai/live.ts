@@ -481,7 +481,8 @@ class TranscriptionWire implements LiveWire {
     const isEmpty =
       body.code === 'input_audio_buffer_commit_empty' ||
       (this.#session.dialect === 'speaches' &&
-        String(body.message).startsWith('Error committing input audio buffer'))
+        typeof body.message === 'string' &&
+        body.message.startsWith('Error committing input audio buffer'))
     if (isEmpty) {
       this.#commits.shift()
       this.#items.commitNothing(commit?.answers ?? [])

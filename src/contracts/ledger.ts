@@ -280,6 +280,9 @@ export interface CreditsAdded {
   readonly creditsMicros: number
 }
 
+/** How long a batch of usage is sent again. The state knows it for an hour: one that is older may have been counted. */
+export const BATCH_SENT_MS = 55 * 60_000
+
 export interface UsageBatch {
   readonly token: string
   readonly workspace: string

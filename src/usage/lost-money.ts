@@ -1,5 +1,5 @@
 import { idTimeMs } from '../contracts/ids.ts'
-import type { Accounts, CallLedger } from '../contracts/ledger.ts'
+import { type Accounts, BATCH_SENT_MS, type CallLedger } from '../contracts/ledger.ts'
 import type { Logger } from '../contracts/log.ts'
 import type { Permits } from '../contracts/permits.ts'
 import { type Clock, sleep } from '../contracts/time.ts'
@@ -9,8 +9,6 @@ import type { JournalledMoney } from './money-journal.ts'
 const PAUSE_MS = 30_000
 /** One node at a time: a record that two nodes wrote would count twice until their files are merged. */
 const RECORDING = { name: 'usage:lost-money', most: 1 }
-/** The state knows a batch of usage for an hour: one that is older may have been counted. */
-const USAGE_MS = 55 * 60_000
 
 export interface LostTiming {
   /** Pause between two looks for money of dead nodes. */
@@ -89,5 +87,5 @@ export async function settleJournal(
 ): Promise<void> {
   for (const held of money) await state.ledger.recover(held)
   for (const batch of usage)
-    if (idTimeMs(batch.token) > clock.wallNow() - USAGE_MS) await state.accounts.addUsage(batch)
+    if (idTimeMs(batch.token) > clock.wallNow() - BATCH_SENT_MS) await state.accounts.addUsage(batch)
 }

@@ -126,7 +126,9 @@ export class SessionMoney {
       this.#next = null
     }
     if (this.#next === null) {
-      const reserving = this.#reserve(selection).then((next) => void (this.#next = next))
+      const reserving = this.#reserve(selection).then((next) => {
+        this.#next = next
+      })
       await this.#hold(reserving)
     }
     const { selection: reserved } = this.#next!.reservation

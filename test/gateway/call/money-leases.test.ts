@@ -242,6 +242,22 @@ t.test('a node that was away too long has lost its lease, and takes another one'
   t.match(await show(), { creditsMicros: USD - 3 * COST, reservedMicros: 0 })
 })
 
+for (const fault of ['lost', 'answer lost'] as const)
+  t.test(`a renewal that was in doubt (${fault}) when the lease ended is charged once`, async (t) => {
+    let happens: Fault = null
+    const { take, pass, leases, show } = await nodeOf(t, USD, () => happens)
+    const early = await take()
+    t.ok(await settleAfter(take()))
+    happens = fault
+    await leases.giveBack('acme')
+    early?.settle(both(COST))
+    await pass(2 * 3_600_000)
+    t.match(await show(), { reservedMicros: 0 }, 'another has looked')
+    happens = null
+    for (let times = 0; times < 3; times += 1) await leases.giveBack('acme')
+    t.match(await show(), { creditsMicros: USD - 2 * COST, booked: { months: [{ micros: 2 * COST }] } })
+  })
+
 t.test('a node that stops knows when all is reported', async (t) => {
   let isAway = false
   const { take, leases, show } = await nodeOf(t, USD, () => (isAway ? 'lost' : null))

@@ -45,10 +45,24 @@ t.test('the caller waits for one try; the others go on behind', async (t) => {
 
 t.test('a begin whose answer was lost is taken back until the state takes that', async (t) => {
   const { seen, clock, settlements } = ledgerAwayFor(2)
-  settlements.cancel({ token: 'call_1', workspace: 'acme', slotId: 'ab' })
+  settlements.cancel({ token: 'call_1', workspace: 'acme', slotId: 'ab' }, 0)
   await clock.advance(1_000)
   t.equal(settlements.pending, 0)
   t.same(seen, ['cancel', 'cancel', 'cancel'])
+})
+
+t.test('a lost begin is taken back for as long as what it has begun lasts', async (t) => {
+  for (const [forMs, pending] of [
+    [0, 0],
+    [300_000, 1],
+  ] as const) {
+    const { clock, settlements } = ledgerAwayFor(1_000)
+    settlements.cancel({ token: 'call_1', workspace: 'acme', slotId: null }, forMs)
+    await clock.advance(70_000)
+    t.equal(settlements.pending, pending)
+    await clock.advance(300_000)
+    t.equal(settlements.pending, 0)
+  }
 })
 
 t.test('however many wait, few are tried while the state is away, and all when it is back', async (t) => {
@@ -63,7 +77,7 @@ t.test('however many wait, few are tried while the state is away, and all when i
   const clock = new VirtualClock()
   const settlements = createSettlements({ cancel } as unknown as CallLedger, createLogger('silent'), clock)
   for (let call = 0; call < 1_000; call++)
-    settlements.cancel({ token: `call_${call}`, workspace: 'acme', slotId: null })
+    settlements.cancel({ token: `call_${call}`, workspace: 'acme', slotId: null }, 0)
   await clock.advance(1_000)
   t.equal(tries, 3 * 4, 'after 100, 300 and 700 ms, four at a time')
   t.equal(settlements.pending, 1_000)
@@ -82,8 +96,8 @@ t.test('what the state never takes keeps nothing else back', async (t) => {
   const clock = new VirtualClock()
   const settlements = createSettlements({ cancel } as unknown as CallLedger, createLogger('silent'), clock)
   for (let call = 0; call < 10; call++)
-    settlements.cancel({ token: `bad_${call}`, workspace: 'acme', slotId: null })
-  settlements.cancel({ token: 'good', workspace: 'acme', slotId: null })
+    settlements.cancel({ token: `bad_${call}`, workspace: 'acme', slotId: null }, 0)
+  settlements.cancel({ token: 'good', workspace: 'acme', slotId: null }, 0)
   await clock.advance(700)
   t.same(taken, ['good'])
   t.equal(settlements.pending, 10)

@@ -54,3 +54,21 @@ t.test('nothing is lost or counted twice while the state comes and goes', async 
   await usage.close()
   t.equal(book.spent(), 20 * 3 * 7)
 })
+
+t.test('what may have been counted is not sent again when the state may have forgotten it', async (t) => {
+  const book = accounts()
+  const clock = new VirtualClock()
+  const usage = createUsageBuffer({ accounts: book, log: createLogger('silent'), clock })
+  usage.note('acme', 'key', 5)
+  book.state.lostAnswers = 1
+  await clock.advance(1_000)
+  book.state.away = true
+  usage.note('acme', 'key', 7)
+  await clock.advance(56 * 60_000)
+  const { commands } = book.state
+  book.state.away = false
+  await clock.advance(2_000)
+  t.equal(book.spent(), 12)
+  t.equal(book.state.commands, commands + 1, 'only what came since')
+  await usage.close()
+})

@@ -141,7 +141,8 @@ async function claim(
       .during(within(deadlineMs, state.ledger.begin({ ...named, workspace, slot: claimed, reservation })))
       .catch((error: unknown) => {
         // The state may have taken it all the same, and would hold the key until its lease is over.
-        settlements.cancel({ ...named, workspace, slotId: slot?.id ?? null, ...accountOf(context) })
+        const lastsMs = Math.max(claimed?.leaseMs ?? 0, reservation?.leaseMs ?? 0)
+        settlements.cancel({ ...named, workspace, slotId: slot?.id ?? null, ...accountOf(context) }, lastsMs)
         if (error instanceof TimeoutError)
           throw new GatewayError('DEPENDENCY_UNAVAILABLE', undefined, { cause: error })
         throw error

@@ -9,6 +9,7 @@ import type {
   Settlement,
   UsageBatch,
 } from '../../../contracts/ledger.ts'
+import { BATCH_SENT_MS } from '../../../contracts/ledger.ts'
 import type { Logger } from '../../../contracts/log.ts'
 import type { HeldEntry, MoneySource, UsageKeeper } from '../../../contracts/recorder.ts'
 import { type Clock, sleep, systemClock, type Timer } from '../../../contracts/time.ts'
@@ -19,7 +20,7 @@ const LONGEST_PAUSE_MS = 1_000
 /** Ends of a workspace that are tried at a time: while the state is away, and once it takes one. */
 const TRIED_AWAY = 4
 const TRIED_BACK = 100
-/** How long taking back a lost `begin` is tried: no `begin` arrives later than that. */
+/** How long taking back a lost `begin` is tried at least: no `begin` arrives later than that. */
 const CANCEL_MS = 60_000
 
 /** Ends in the state what calls have begun there. What the state does not take at once is retried in the background. */
@@ -31,8 +32,8 @@ export interface Settlements {
    * @returns null when the outcome is not known yet
    */
   settle(settlement: Settlement, forMs: number): Promise<Settled | null>
-  /** Takes back a `begin` whose answer was lost. */
-  cancel(cancellation: Cancellation): void
+  /** Takes back a `begin` whose answer was lost. @param forMs how long what it has begun lasts */
+  cancel(cancellation: Cancellation, forMs: number): void
   /** Counts a call that continues when its caller leaves as pending. Settles as `call` does. */
   during<Value>(call: Promise<Value>): Promise<Value>
   /** Number of such calls, and of ends that the state has not taken yet. */
@@ -69,9 +70,9 @@ export function createSettlements(ledger: CallLedger, log: Logger, clock: Clock 
       firstTries.add(tried)
       return first
     },
-    cancel(cancellation) {
+    cancel(cancellation, forMs) {
       const { token, workspace } = cancellation
-      const untilMs = clock.now() + CANCEL_MS
+      const untilMs = clock.now() + Math.max(CANCEL_MS, forMs)
       tryLater(workspace, { what: 'withdrawal', token, untilMs, send: () => ledger.cancel(cancellation) })
     },
     during(call) {
@@ -222,6 +223,7 @@ class BatchingUsageBuffer implements UsageBuffer, MoneySource {
   #hasChanged = false
   /** A batch that the state may have taken: it is sent again unchanged, under its token. */
   #unsure: UsageBatch | null = null
+  #unsureMs = 0
   #timer: Timer | null = null
   #flushing: Promise<void> = Promise.resolve()
 
@@ -274,7 +276,12 @@ class BatchingUsageBuffer implements UsageBuffer, MoneySource {
 
   async #flush(): Promise<void> {
     const wasAway = this.#unsure !== null
-    const batches = [...(this.#unsure === null ? [] : [this.#unsure]), ...this.#takeNoted()]
+    if (wasAway && this.#deps.clock.now() - this.#unsureMs > BATCH_SENT_MS) {
+      this.#unsure = null
+      this.#deps.log.error('usage of calls may be lost: the state was away for too long')
+    }
+    const unsure = this.#unsure
+    const batches = [...(unsure === null ? [] : [unsure]), ...this.#takeNoted()]
     this.#unsure = null
     this.#sent = batches
     this.#deps.usageKeeper?.beforeReport()
@@ -283,6 +290,7 @@ class BatchingUsageBuffer implements UsageBuffer, MoneySource {
         await this.#deps.accounts.addUsage(batch)
       } catch {
         // Unsent batches are joined with new usage, so that an outage piles nothing up.
+        if (batch !== unsure) this.#unsureMs = this.#deps.clock.now()
         this.#unsure = batch
         for (const unsent of batches.slice(index + 1)) this.#putBack(unsent)
         break

@@ -1,6 +1,6 @@
 import type { Principal } from '../../../contracts/catalog.ts'
 import { newId } from '../../../contracts/ids.ts'
-import type { CallLedger, Charge, Leasing, ReservationTerms } from '../../../contracts/ledger.ts'
+import type { CallLedger, Charge, LeaseCharge, Leasing, ReservationTerms } from '../../../contracts/ledger.ts'
 import type { Logger } from '../../../contracts/log.ts'
 import type { HeldEntry, MoneySource, UsageKeeper } from '../../../contracts/recorder.ts'
 import type { Clock, Timer } from '../../../contracts/time.ts'
@@ -80,7 +80,9 @@ export interface MoneyLeases {
 export interface LeaseDependencies {
   readonly ledger: Pick<CallLedger, 'lease' | 'recover'>
   /** Takes back a beginning whose answer was lost. */
-  readonly settlements: { cancel(cancellation: { token: string; workspace: string; slotId: null }): void }
+  readonly settlements: {
+    cancel(cancellation: { token: string; workspace: string; slotId: null }, forMs: number): void
+  }
   readonly usage: Pick<UsageBuffer, 'move'>
   readonly log: Logger
   readonly clock: Clock
@@ -261,6 +263,14 @@ interface LeaseOrigin {
   readonly onOver: () => void
 }
 
+/** A lease that the state has ended before it was renewed. */
+interface Expired {
+  /** As it was when it was last known to be there, with what was charged until it was to be renewed. */
+  readonly from: NonNullable<Leasing['from']>
+  /** A renewal of it that the state may have had, before its answer was lost; null: it has not. */
+  readonly unsure: string | null
+}
+
 /** A reservation that goes from token to token. */
 class MoneyLease {
   readonly #deps: LeaseDependencies
@@ -280,7 +290,7 @@ class MoneyLease {
   #unsure: Leasing | null = null
   #renewing: Promise<Filled> | null = null
   /** The reservation that expired before it was renewed; null: none has. */
-  #expired: string | null = null
+  #expired: Expired | null = null
   #failure: unknown = null
   #renewedMs: number
 
@@ -342,7 +352,12 @@ class MoneyLease {
   /** Its entry of the journal, if that has changed. */
   entries(isAll: boolean): HeldEntry[] {
     if (this.#isOver) return []
-    return this.#origin.entry.entries(this.#expired ?? this.#token, this.#sent, this.balance, isAll)
+    return this.#origin.entry.entries(
+      this.#expired?.from.token ?? this.#token,
+      this.#sent,
+      this.balance,
+      isAll,
+    )
   }
 
   settle(handed: CallMoney, charge: Charge): void {
@@ -426,10 +441,14 @@ class MoneyLease {
   async #recover(): Promise<Filled> {
     this.#renewedMs = this.#deps.clock.now()
     this.#deps.usageKeeper?.beforeReport()
-    const { workspace } = this.#origin
-    const [token, charge] = [this.#expired ?? '', { ...this.balance.charge }]
+    const { from, unsure } = this.#expired!
+    const since = { ...this.balance.charge }
+    const settle = (token: string, charge: LeaseCharge) =>
+      this.#deps.ledger.recover({ workspace: this.#origin.workspace, token, charge, estimate: NOTHING })
     try {
-      await this.#deps.ledger.recover({ workspace, token, charge, estimate: NOTHING })
+      if (unsure === null) await settle(from.token, since)
+      // Which of both the state has had tells which of both there is to settle.
+      else if (!(await settle(unsure, since))) await settle(from.token, sumOf(since, from.charge))
       this.#end()
       return 'scarce'
     } catch (error) {
@@ -458,6 +477,7 @@ class MoneyLease {
   async #exchange(leasing: Leasing): Promise<Filled> {
     const { ledger, settlements, usageKeeper, clock } = this.#deps
     const { token, workspace, from, held, more } = leasing
+    const isAgain = leasing === this.#unsure
     const sentMs = clock.now()
     this.#renewedMs = sentMs
     this.#taken = 0
@@ -467,10 +487,13 @@ class MoneyLease {
     try {
       const leased = await ledger.lease(leasing)
       this.#unsure = null
+      if (leased.state === 'over' && from !== null) {
+        this.#expire({ from, unsure: isAgain ? token : null })
+        return 'scarce'
+      }
       this.#sent = null
       if (leased.state === 'over') {
-        if (from === null) this.#end()
-        else this.#expire(from)
+        this.#end()
         return 'scarce'
       }
       this.#token = token
@@ -485,7 +508,7 @@ class MoneyLease {
       this.#failure = error
       if (from !== null) this.#unsure = leasing
       else {
-        settlements.cancel({ token, workspace, slotId: null })
+        settlements.cancel({ token, workspace, slotId: null }, held.leaseMs)
         this.#sent = null
         this.#end()
       }
@@ -496,13 +519,14 @@ class MoneyLease {
   }
 
   /** The state has charged it by guess: it is settled once its last call is over. */
-  #expire({ token, charge }: NonNullable<Leasing['from']>): void {
+  #expire(expired: Expired): void {
     this.#deps.log.error({ workspace: this.#origin.workspace }, 'a lease of money was not renewed in time')
-    this.#expired = token
-    this.#sent = null
+    this.#expired = expired
     this.#state = 'draining'
     this.balance.clearFree()
-    this.balance.putBack(charge)
+    if (expired.unsure !== null) return
+    this.#sent = null
+    this.balance.putBack(expired.from.charge)
   }
 
   #end(): void {
@@ -510,6 +534,12 @@ class MoneyLease {
     this.#origin.onOver()
   }
 }
+
+const sumOf = (one: LeaseCharge, other: LeaseCharge): LeaseCharge => ({
+  platformMicros: one.platformMicros + other.platformMicros,
+  spendMicros: one.spendMicros + other.spendMicros,
+  overageMicros: one.overageMicros + other.overageMicros,
+})
 
 /**
  * How much a lease should have free: for some calls at once, and for what was spent of late.

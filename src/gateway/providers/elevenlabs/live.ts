@@ -178,7 +178,9 @@ class ScribeWire implements LiveWire {
         return this.#answer(false)
       default:
         // Everything that has an error is one.
-        return typeof message.error === 'string' ? [this.#failed(typeof type === 'string' ? type : '', message.error)] : []
+        return typeof message.error === 'string'
+          ? [this.#failed(typeof type === 'string' ? type : '', message.error)]
+          : []
     }
   }
 

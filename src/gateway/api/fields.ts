@@ -52,8 +52,7 @@ export const SELECTOR_FIELDS = {
 }
 
 /**
- * The routing selectors of any call. The body's purpose wins over the header's; an empty one counts as not
- * sent.
+ * The routing selectors of any call. The body's purpose wins over the header's; an empty one counts as not sent.
  *
  * @param reader of the body; null: it has no selectors
  */

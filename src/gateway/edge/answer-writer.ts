@@ -3,8 +3,7 @@ import type { Socket } from './socket.ts'
 import type { HttpResponse } from './uws.ts'
 
 /**
- * Bytes written in one turn of the loop, so that one fast reader of a large answer does not hold up the
- * others.
+ * Bytes written in one turn of the loop, so that one fast reader of a large answer does not hold up the others.
  */
 const TURN_BYTES = 1024 * 1024
 /** Twice the 16 KiB in which uWS collects small writes. */
@@ -17,10 +16,9 @@ interface Outcome {
 }
 
 /**
- * Writes an answer slice by slice, as the client takes them, so that a slow reader of a large one costs one
- * slice of memory. With `close` the native response stays pending after the last byte, and its owner closes
- * it: `tryEnd` has no way to, and while a response is pending uWS itself refuses whatever request follows
- * on the connection.
+ * Writes an answer slice by slice, as the client takes them, so that a slow reader of a large one costs one slice of
+ * memory. With `close` the native response stays pending after the last byte, and its owner closes it: `tryEnd` has
+ * no way to, and while a response is pending uWS itself refuses whatever request follows on the connection.
  */
 export class AnswerWriter {
   readonly #socket: Socket

@@ -42,10 +42,9 @@ const scratch = Buffer.allocUnsafeSlow((SLICE_BYTES / 4) * 3)
  * Checks base64 text as it streams past and counts what it decodes to: exactly the bytes that
  * `Buffer.from(text, 'base64')` yields for the text after JSON's escapes are resolved.
  *
- * Accepted are both alphabets, padding that is right or absent, white space (also raw: shells insert it),
- * and the escapes `\/` (PHP), `\n`, `\r`, `\t` and `\uXXXX` for any of these characters (Gson writes `=`,
- * .NET `+` that way). Refused are other characters, data after padding, and a lone last character, which
- * decodes to nothing.
+ * Accepted are both alphabets, padding that is right or absent, white space (also raw: shells insert it), and the
+ * escapes `\/` (PHP), `\n`, `\r`, `\t` and `\uXXXX` for any of these characters (Gson writes `=`, .NET `+` that way).
+ * Refused are other characters, data after padding, and a lone last character, which decodes to nothing.
  */
 export class Base64Text {
   /** Characters of data, without padding. */

@@ -41,10 +41,9 @@ export interface Exchange {
   /** When the first byte of a streamed answer was, on the clock of `elapsedMs`; null before, and for a whole one. */
   readonly firstByteMs: number | null
   /**
-   * Answers, in a later turn of the loop. While the client is still sending, the rest of the body is first
-   * discarded within bounds, and the connection is closed after the answer. A second call, or one after
-   * the client left, does nothing. Adds X-LK-Request-ID. Header values with control characters are refused:
-   * the answer becomes a 500.
+   * Answers, in a later turn of the loop. While the client is still sending, the rest of the body is first discarded
+   * within bounds, and the connection is closed after the answer. A second call, or one after the client left, does
+   * nothing. Adds X-LK-Request-ID. Header values with control characters are refused: the answer becomes a 500.
    *
    * @param workspace whose memory the answer holds, and so the one it can be taken back from while it is read
    */
@@ -97,8 +96,7 @@ export interface BodyConsumer {
 }
 
 /**
- * A body piece: text or bytes as they are, or bytes that go out as base64 text, in slices, following
- * backpressure.
+ * A body piece: text or bytes as they are, or bytes that go out as base64 text, in slices, following backpressure.
  */
 export type ReplyPiece = string | Uint8Array | { readonly base64: readonly Uint8Array[] }
 

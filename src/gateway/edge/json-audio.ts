@@ -37,11 +37,10 @@ const AUDIO_KEYS: ReadonlySet<string> = new Set(['base64', 'data', 'url'])
 type State = 'outside' | 'text' | 'prefix' | 'audio'
 
 /**
- * Finds the base64 audio of a JSON body in a stream: `audio.base64`, `audio.data`, `audio` or
- * `audio_base64`, each as base64 or as a `data:` URL. The audio string is counted and checked in place; the
- * rest, the skeleton, is kept and parsed at the end, with null in the place of the audio. The scanner tracks
- * only strings and nesting. Where it could disagree with a real parser the body is not JSON, and then the
- * skeleton is not JSON either.
+ * Finds the base64 audio of a JSON body in a stream: `audio.base64`, `audio.data`, `audio` or `audio_base64`, each as
+ * base64 or as a `data:` URL. The audio string is counted and checked in place; the rest, the skeleton, is kept and
+ * parsed at the end, with null in the place of the audio. The scanner tracks only strings and nesting. Where it could
+ * disagree with a real parser the body is not JSON, and then the skeleton is not JSON either.
  */
 export class JsonAudioScanner implements BodyScanner {
   readonly #maxAudioBytes: number

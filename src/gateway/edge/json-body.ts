@@ -409,9 +409,8 @@ interface JsonSource {
 }
 
 /**
- * Takes the documented members of `audio`, and `audio_base64`, out of a parsed body. Other members of
- * `audio` stay, for whoever refuses or reports them; an `audio` without any is removed. Null counts as
- * absent.
+ * Takes the documented members of `audio`, and `audio_base64`, out of a parsed body. Other members of `audio` stay,
+ * for whoever refuses or reports them; an `audio` without any is removed. Null counts as absent.
  *
  * @param body parsed, with null where an audio string stood; changed in place
  * @throws GatewayError INVALID_REQUEST when a member has the wrong type

@@ -97,8 +97,7 @@ export class NativeBody implements RequestBody {
   }
 
   /**
-   * Takes a chunk from uWS, in the native callback: `bytes` is only a view. An error of the consumer comes out
-   * here.
+   * Takes a chunk from uWS, in the native callback: `bytes` is only a view. An error of the consumer comes out here.
    */
   receive(bytes: Buffer, last: boolean): void {
     // uWS hands out an empty chunk when the body comes in a later segment than the head.

@@ -103,8 +103,7 @@ function entry<Route>(paths: Map<string, Methods<Route>>, path: string): Methods
 }
 
 /**
- * The parameters, percent-decoded; null when the path is another one or a parameter is empty or badly
- * encoded.
+ * The parameters, percent-decoded; null when the path is another one or a parameter is empty or badly encoded.
  */
 function match(segments: readonly string[], path: string): string[] | null {
   const parts = path.split('/')

@@ -262,8 +262,7 @@ async function openWindow(uws: Uws, log: Logger, files?: CertificateFiles): Prom
 }
 
 /**
- * One request, in uWS's callback. Whatever happens in here, `onAborted` is set: without it uWS ends the
- * process.
+ * One request, in uWS's callback. Whatever happens in here, `onAborted` is set: without it uWS ends the process.
  */
 function accept(
   res: HttpResponse,

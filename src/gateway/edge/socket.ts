@@ -113,9 +113,8 @@ export class Socket {
   }
 
   /**
-   * Arms the timer anew when its last arming is older than `ageMs`, by the only calls that do: `pause`
-   * turns it off, `resume` starts it. Data that came after a pause may have started it too, so a paused
-   * socket gets both as well.
+   * Arms the timer anew when its last arming is older than `ageMs`, by the only calls that do: `pause` turns it off,
+   * `resume` starts it. Data that came after a pause may have started it too, so a paused socket gets both as well.
    */
   rearm(nowMs: number, ageMs: number): void {
     const res = this.#res

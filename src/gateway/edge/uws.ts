@@ -72,8 +72,7 @@ export function loadUws(): { uws: Uws; version: string; corkBytes: number } {
 }
 
 /**
- * The package's `exports` hide its package.json from a require by name, so it is read beside the entry
- * file.
+ * The package's `exports` hide its package.json from a require by name, so it is read beside the entry file.
  */
 function packageVersion(entry: string, require: NodeJS.Require): string {
   const { version } = require(join(dirname(entry), 'package.json')) as { version: string }

@@ -56,7 +56,7 @@ export class LiveConnection implements SocketListener {
   readonly #pace: Pace
   #state: 'opening' | 'open' | 'over' = 'opening'
   #opened: (ended: OpenEnd) => void = () => {}
-  /** What it has said before its listener wanted to be told; null: the listener does. */
+  /** Events from before its listener wanted to be told; null: the listener does. */
   #early: LiveEvent[] | null = []
 
   constructor(active: ActiveCall<'transcription'>, attempt: Attempt, listener: ConnectionListener) {

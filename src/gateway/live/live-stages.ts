@@ -172,9 +172,8 @@ export class LiveStages implements ConnectionListener, PieceListener {
       this.#pumpPieces(nowMs)
       return false
     }
-    const { connection } = live
     this.#countTime(live, nowMs)
-    connection.keepAlive(nowMs)
+    live.connection.keepAlive(nowMs)
     this.pump(nowMs)
     if (this.#stage !== live) return false
     if (live.mustRotate(nowMs)) this.#rotate(live)
@@ -244,15 +243,14 @@ export class LiveStages implements ConnectionListener, PieceListener {
     this.#enter({ name: 'connecting' })
     const opened = await connectToOne(this.#of, this.#selection, this)
     this.#of.request.context.money.estimate = null
-    const nowMs = this.#nowMs()
-    const live = new LiveStage(opened, nowMs)
+    const live = new LiveStage(opened, this.#nowMs())
     if (this.isOver) return live.close('the session ended')
     opened.recorder.answered()
     this.#enter(live)
     this.#of.money.payTo(live.connection.candidate.entry)
     this.handovers.toConnection(live.connection)
     live.connection.listen()
-    if (this.#live === live) this.pump(nowMs)
+    this.pump(this.#nowMs())
   }
 
   /** No live entry is left: where its route allows it, entries for files continue the session in pieces. */

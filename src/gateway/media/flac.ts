@@ -22,8 +22,7 @@ export interface FlacFrame {
 }
 
 /**
- * STREAMINFO's count of samples, or the end of the last frame when that is later or the count is missing. Two
- * ranges.
+ * STREAMINFO's count of samples, or the end of the last frame when that is later or the count is missing. Two ranges.
  *
  * @param start first byte after the tags, where `fLaC` stands
  */

@@ -15,10 +15,9 @@ const ID3V1_BYTES = 128
 const APE_FOOTER_BYTES = 32
 
 /**
- * Counts frames. Up to 768 KiB, and wherever samples disagree, it walks all of them; above, the audio is
- * sampled at its beginning, middle and end: frames of one bit rate are counted by their mean size, and the
- * count in a Xing, Info or VBRI header is believed when the samples make it likely. A header alone would let
- * a caller name the price.
+ * Counts frames. Up to 768 KiB, and wherever samples disagree, it walks all of them; above, the audio is sampled at
+ * its beginning, middle and end: frames of one bit rate are counted by their mean size, and the count in a Xing, Info
+ * or VBRI header is believed when the samples make it likely. A header alone would let a caller name the price.
  *
  * @param start first byte after the tags
  */
@@ -94,8 +93,7 @@ function tally(
 }
 
 /**
- * Where the tags at the end begin (ID3v1, and APEv2 in front of it, which may hold a picture) and where to
- * sample.
+ * Where the tags at the end begin (ID3v1, and APEv2 in front of it, which may hold a picture) and where to sample.
  */
 async function endOfFrames(window: AudioWindow): Promise<{ end: number; tailAt: number }> {
   const { start: tailAt, bytes: tail } = await window.tail()

@@ -23,10 +23,9 @@ interface Fragment {
 }
 
 /**
- * Sample table of the sound track, not the headers' duration, which counts the picture too and can say
- * anything. Boxes are skipped by their size, so `moov` at the end takes two ranges. Of a fragmented file the
- * last fragment in the last 256 KiB tells the end; where none is there, all fragments are added up. ISO/IEC
- * 14496-12
+ * Sample table of the sound track, not the headers' duration, which counts the picture too and can say anything.
+ * Boxes are skipped by their size, so `moov` at the end takes two ranges. Of a fragmented file the last fragment in
+ * the last 256 KiB tells the end; where none is there, all fragments are added up. ISO/IEC 14496-12
  */
 export async function probeMp4(window: AudioWindow): Promise<Measure> {
   let movie: Movie | null = null
@@ -85,8 +84,7 @@ async function readMovie(window: AudioWindow, moov: Box): Promise<Movie> {
 }
 
 /**
- * Ticks from the beginning to the end of the last fragment in the last range; null when none is to be found
- * there.
+ * Ticks from the beginning to the end of the last fragment in the last range; null when none is to be found there.
  */
 async function lastEnd(window: AudioWindow, movie: Movie): Promise<number | null> {
   if (!window.seekable || window.size <= RANGE_BYTES) return null
@@ -288,9 +286,8 @@ async function sumEdits(window: AudioWindow, box: Box): Promise<number> {
 }
 
 /**
- * Channels of the first sample entry of an `stsd`. The entry itself often says 2 for mono AAC, so the
- * decoder's own configuration goes first. ISO/IEC 14496-12 section 12.2.3; QuickTime File Format, Sound
- * Sample Descriptions
+ * Channels of the first sample entry of an `stsd`. The entry itself often says 2 for mono AAC, so the decoder's own
+ * configuration goes first. ISO/IEC 14496-12 section 12.2.3; QuickTime File Format, Sound Sample Descriptions
  */
 function channelsOf(bytes: Uint8Array): number | null {
   if (bytes.length < 8 + 28) return null
@@ -359,8 +356,7 @@ async function* boxes(window: AudioWindow, at: number, end: number): AsyncGenera
 }
 
 /**
- * The box whose header `bytes` begins with, at `at` within something that ends at `end`; null when it is
- * none.
+ * The box whose header `bytes` begins with, at `at` within something that ends at `end`; null when it is none.
  */
 export function readBox(bytes: Uint8Array, at: number, end: number): Box | null {
   if (bytes.length < 8) return null

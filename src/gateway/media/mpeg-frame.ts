@@ -76,9 +76,8 @@ export function sameStream(one: MpegFrame, other: MpegFrame): boolean {
 }
 
 /**
- * Index of the first frame in `bytes` from `from` up to `from + reach`, or -1. Eleven set bits occur by
- * chance, so a frame counts when two more follow it back to back; one right at `from` also when `bytes` ends
- * before that.
+ * Index of the first frame in `bytes` from `from` up to `from + reach`, or -1. Eleven set bits occur by chance, so a
+ * frame counts when two more follow it back to back; one right at `from` also when `bytes` ends before that.
  */
 export function findMpegFrame(bytes: Uint8Array, from: number, reach: number): number {
   const end = Math.min(bytes.length - 3, from + reach + 1)

@@ -162,8 +162,7 @@ function readStream({ serial, contentAt: at }: Page, bytes: Uint8Array): Stream 
 }
 
 /**
- * Takes the end from the last page. False when it is not of this stream, or cannot be the end of all these
- * bytes.
+ * Takes the end from the last page. False when it is not of this stream, or cannot be the end of all these bytes.
  */
 async function readLastPage(window: AudioWindow, stream: Stream): Promise<boolean> {
   const { bytes } = await window.tail()

@@ -2,8 +2,7 @@
 export const OPUS_RATE = 48_000
 
 /**
- * Samples at 48 kHz in the Opus packet at `at`, by its first two bytes (RFC 6716 section 3.1); 0 when there
- * is none.
+ * Samples at 48 kHz in the Opus packet at `at`, by its first two bytes (RFC 6716 section 3.1); 0 when there is none.
  */
 export function opusSamples(bytes: Uint8Array, at: number): number {
   const toc = bytes[at]

@@ -25,9 +25,8 @@ export const BLOCK = 0xa1
 const BLOCK_DURATION = 0x9b
 
 /**
- * Elements whose children are read; all others are skipped by their size. Identifiers tell them apart at
- * every level, so nothing must be known of where one ends: live recordings have segments and clusters of
- * unknown size.
+ * Elements whose children are read; all others are skipped by their size. Identifiers tell them apart at every level,
+ * so nothing must be known of where one ends: live recordings have segments and clusters of unknown size.
  */
 const MASTERS: ReadonlySet<number> = new Set([
   SEGMENT,

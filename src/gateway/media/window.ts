@@ -7,8 +7,7 @@ export const RANGE_BYTES = 256 * 1024
 /** After so many ranges one pass over everything is cheaper, for the store as for us. */
 const RANGES_MAX = 4
 /**
- * A pass over the audio may have to begin again once: a container is searched at its end, then read from its
- * start.
+ * A pass over the audio may have to begin again once: a container is searched at its end, then read from its start.
  */
 const SCANS_MAX = 2
 /**

@@ -63,9 +63,8 @@ export function judgeUrl(
 }
 
 /**
- * Judges where a host redirects to: by the rules for a caller's own URL, once it is resolved against the URL
- * that was asked. Whatever is wrong with it is `redirect_rejected`, because the URL that the caller sent was
- * in order.
+ * Judges where a host redirects to: by the rules for a caller's own URL, once it is resolved against the URL that was
+ * asked. Whatever is wrong with it is `redirect_rejected`, because the URL that the caller sent was in order.
  *
  * @param location the header as received; refused with white space, control characters, backslashes or
  *                 anything but ASCII in it, when empty, and when longer than 2,048 characters
@@ -175,9 +174,8 @@ const HOST = /^(?=.{1,253}$)([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z0-9]([a-z
 const NUMBER = /^(\d+|0x[0-9a-f]*)$/
 
 /**
- * Top-level domains whose names mean something else in every network: RFC 6761 and 6762, `arpa` for home.arpa
- * (RFC 8375), `internal` as ICANN reserved it, where clouds keep their metadata, and `localdomain` of hosts
- * files.
+ * Top-level domains whose names mean something else in every network: RFC 6761 and 6762, `arpa` for home.arpa (RFC
+ * 8375), `internal` as ICANN reserved it, where clouds keep their metadata, and `localdomain` of hosts files.
  */
 const PRIVATE_NAMES = /(?:^|\.)(?:localhost|localdomain|local|internal|arpa)$/
 

@@ -22,9 +22,8 @@ export function goodObject(
 }
 
 /**
- * The error that an answer with a good status holds, streamed or whole; null when it holds none. Its code
- * decides, then a number in it that is a status (OpenRouter writes `code: 429`), else it is the provider's
- * own trouble.
+ * The error that an answer with a good status holds, streamed or whole; null when it holds none. Its code decides,
+ * then a number in it that is a status (OpenRouter writes `code: 429`), else it is the provider's own trouble.
  */
 export function errorInside(
   body: JsonObject,

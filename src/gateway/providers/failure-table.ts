@@ -10,12 +10,11 @@ export interface Meaning {
 }
 
 /**
- * Codes that outrank the status they come with: providers answer 429 when the money is gone, 400 for a
- * retired model or a bad key, 401 for an unknown voice, and 200 with an error in the middle of a stream. Each
- * as its provider documents it: https://platform.openai.com/docs/guides/error-codes,
- * https://console.groq.com/docs/errors, https://help.elevenlabs.io/hc/en-us/articles/19572237925521,
- * https://developers.deepgram.com/docs/errors, https://docs.anthropic.com/en/api/errors,
- * https://ai.google.dev/gemini-api/docs/troubleshooting,
+ * Codes that outrank the status they come with: providers answer 429 when the money is gone, 400 for a retired model
+ * or a bad key, 401 for an unknown voice, and 200 with an error in the middle of a stream. Each as its provider
+ * documents it: https://platform.openai.com/docs/guides/error-codes, https://console.groq.com/docs/errors,
+ * https://help.elevenlabs.io/hc/en-us/articles/19572237925521, https://developers.deepgram.com/docs/errors,
+ * https://docs.anthropic.com/en/api/errors, https://ai.google.dev/gemini-api/docs/troubleshooting,
  * https://www.assemblyai.com/docs/sync-stt/error-handling, https://docs.fal.ai/model-apis/errors,
  * https://docs.mistral.ai/resources/error-glossary
  */

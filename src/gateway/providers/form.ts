@@ -46,8 +46,7 @@ export const FILE_MEDIA_TYPES: Readonly<Record<AudioFormat, string>> = {
 const STEM_MAX_LENGTH = 100
 
 /**
- * A multipart/form-data body (RFC 7578), written by hand: the audio stays a piece that each attempt reads
- * again.
+ * A multipart/form-data body (RFC 7578), written by hand: the audio stays a piece that each attempt reads again.
  *
  * @param scope what the form is for, e.g. its URL: forms of one scope and equal content have equal boundaries
  */

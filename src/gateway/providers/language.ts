@@ -1,9 +1,8 @@
 import type { TranscriptionOptions } from '../../contracts/calls.ts'
 
 /**
- * Languages as Whisper names them, by their code: ISO 639-1, or 639-3 where that has none (`haw`, `yue`).
- * Names of its tokenizer, `whisper/tokenizer.py` of openai/whisper; OpenAI's `verbose_json` answers with
- * these words.
+ * Languages as Whisper names them, by their code: ISO 639-1, or 639-3 where that has none (`haw`, `yue`). Names of
+ * its tokenizer, `whisper/tokenizer.py` of openai/whisper; OpenAI's `verbose_json` answers with these words.
  */
 const NAMES: Readonly<Record<string, string>> = {
   af: 'afrikaans',

@@ -5,10 +5,9 @@ import { httpDateMs } from '../outbound/retry-after.ts'
 const RETRY_AFTER_MAX_MS = 24 * 3_600_000
 
 /**
- * Reads the wait that a provider asks for, in milliseconds: `retry-after-ms`, or `retry-after` in seconds or
- * as an HTTP date, or the wait in its body, or the moment of `x-ratelimit-reset` in epoch seconds
- * (ElevenLabs). Moments are counted from the answer's own `date`, so no clock is needed and none can be
- * wrong; without it, they are ignored.
+ * Reads the wait that a provider asks for, in milliseconds: `retry-after-ms`, or `retry-after` in seconds or as an
+ * HTTP date, or the wait in its body, or the moment of `x-ratelimit-reset` in epoch seconds (ElevenLabs). Moments are
+ * counted from the answer's own `date`, so no clock is needed and none can be wrong; without it, they are ignored.
  *
  * @param bodyMs what the body asks for; null when it asks for nothing
  */

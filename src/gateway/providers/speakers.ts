@@ -2,8 +2,7 @@ import type { Segment, Word } from '../../contracts/calls.ts'
 
 /**
  * Gives the speakers of a transcript one style of label, whatever the provider calls them (`A`, `spk_1`, 0):
- * `speaker_0` is who speaks first, `speaker_1` who joins next. Words and segments of one speaker keep one
- * label.
+ * `speaker_0` is who speaks first, `speaker_1` who joins next. Words and segments of one speaker keep one label.
  *
  * Two channels number their speakers each from the beginning, so a provider's label must be made unique
  * before it comes here, e.g. as `<channel>:<label>`.

@@ -50,8 +50,7 @@ export function lackOf(
 }
 
 /**
- * Warns of what a provider wrote down without times: it is in the content, but in no list of words or
- * segments.
+ * Warns of what a provider wrote down without times: it is in the content, but in no list of words or segments.
  *
  * @param given its items, whose `key` is their text
  * @param kept how many of them could be read

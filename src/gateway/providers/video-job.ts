@@ -36,8 +36,7 @@ export function resumedVideoJob(state: unknown, everyMs: number): VideoJob | nul
 }
 
 /**
- * The video may be made, or being made, and cannot be had: it is paid for, so that no other entry may be
- * asked.
+ * The video may be made, or being made, and cannot be had: it is paid for, so that no other entry may be asked.
  *
  * @param found what the answer means by itself
  */

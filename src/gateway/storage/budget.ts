@@ -287,14 +287,7 @@ class FairBudget implements WaitingBudget {
       for (const holder of slowest[i] ?? []) {
         if (this.used - coming <= enough || account.held <= share) break
         account.holders?.delete(holder)
-        this.#ended.set(holder, 0)
-        const later = holder.end()
-        // One that was dismissed before its end returned has given back what it had.
-        if (later === 0 || !this.#ended.has(holder)) this.#ended.delete(holder)
-        else {
-          this.#ended.set(holder, later)
-          coming += later
-        }
+        coming += endHolder(holder, this.#ended)
       }
     }
     const ofHeadroom =
@@ -361,4 +354,13 @@ function slowestOf(holders: Iterable<MemoryHolder> | null, nowMs: number): Memor
     if (seconds > FINISHES_SECONDS) slow.push({ holder, seconds: key })
   }
   return slow.sort((a, b) => b.seconds - a.seconds).map(({ holder }) => holder)
+}
+
+/** @returns what is to come back later; one that was dismissed before its end returned has given back all */
+function endHolder(holder: MemoryHolder, ended: Map<MemoryHolder, number>): number {
+  ended.set(holder, 0)
+  const later = holder.end()
+  if (later > 0 && ended.has(holder)) ended.set(holder, later)
+  else ended.delete(holder)
+  return ended.get(holder) ?? 0
 }

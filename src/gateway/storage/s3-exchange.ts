@@ -159,7 +159,7 @@ export class S3Exchange extends Perishable implements WaitingExchange {
     if (at < end) this.#rest.push(Uint8Array.from(bytes.subarray(at, end)))
   }
 
-  /** What has come beyond what was read goes first into the buffer that would be the place. */
+  /** Bytes that have come beyond those that were read go first into the buffer that would be the place. */
   place(): Uint8Array | null {
     return this.#rest.length === 0 ? this.#place : null
   }

@@ -22,6 +22,8 @@ import { stitched } from './stitch.ts'
 
 /** Parts of one call that are heard at a time. */
 const PARTS_AT_ONCE = 16
+/** As many parts are reserved time for where the file does not tell its length. */
+const UNKNOWN_COUNT = 256
 /** Longest pause that an entry may ask for within one run of a job. */
 const WAIT_MAX_MS = 120_000
 
@@ -41,11 +43,11 @@ export function partedCall(call: Call, { cut }: CutSelection): Call {
   return { ...call, payload: { ...payload, audio: { ...audio, durationSeconds } } } as Call
 }
 
-/** The call as it is reserved for, with time for as many rounds of parts as there are. */
+/** The call as it is reserved for, with time to make its parts, and for as many rounds of them as there are. */
 export function partedActive(active: ActiveCall, selection: CutSelection): ActiveCall {
   const { call, job, deadlineMs } = active
   // A caller who waits for the answer waits no longer for one in parts.
-  const rounds = job === null ? 1 : Math.ceil((selection.cut.count ?? 1) / PARTS_AT_ONCE)
+  const rounds = job === null ? 1 : 1 + Math.ceil((selection.cut.count ?? UNKNOWN_COUNT) / PARTS_AT_ONCE)
   return { ...active, call: partedCall(call, selection), deadlineMs: deadlineMs * rounds }
 }
 

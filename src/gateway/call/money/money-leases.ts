@@ -441,14 +441,10 @@ class MoneyLease {
   async #recover(): Promise<Filled> {
     this.#renewedMs = this.#deps.clock.now()
     this.#deps.usageKeeper?.beforeReport()
-    const { from, unsure } = this.#expired!
-    const since = { ...this.balance.charge }
-    const settle = (token: string, charge: LeaseCharge) =>
-      this.#deps.ledger.recover({ workspace: this.#origin.workspace, token, charge, estimate: NOTHING })
     try {
-      if (unsure === null) await settle(from.token, since)
-      // Which of both the state has had tells which of both there is to settle.
-      else if (!(await settle(unsure, since))) await settle(from.token, sumOf(since, from.charge))
+      await settleExpired(this.#deps.ledger, this.#origin.workspace, this.#expired!, {
+        ...this.balance.charge,
+      })
       this.#end()
       return 'scarce'
     } catch (error) {
@@ -478,8 +474,7 @@ class MoneyLease {
     const { ledger, settlements, usageKeeper, clock } = this.#deps
     const { token, workspace, from, held, more } = leasing
     const isAgain = leasing === this.#unsure
-    const sentMs = clock.now()
-    this.#renewedMs = sentMs
+    this.#renewedMs = clock.now()
     this.#taken = 0
     this.#sent = leasing
     this.#origin.entry.change()
@@ -487,23 +482,18 @@ class MoneyLease {
     try {
       const leased = await ledger.lease(leasing)
       this.#unsure = null
-      if (leased.state === 'over' && from !== null) {
-        this.#expire({ from, unsure: isAgain ? token : null })
+      if (leased.state === 'over') {
+        if (from === null) this.#end()
+        else this.#expire({ from, unsure: isAgain ? token : null })
         return 'scarce'
       }
       this.#sent = null
-      if (leased.state === 'over') {
-        this.#end()
-        return 'scarce'
-      }
       this.#token = token
-      this.#useUntilMs = sentMs + leased.useMs
+      this.#useUntilMs = this.#renewedMs + leased.useMs
       if (leased.useMs === 0 && this.isOpen) this.#state = 'draining'
       this.balance.add(leased.more)
-      const isEmpty = leased.more.platformMicros === 0 && leased.more.spendMicros === 0
-      if (isEmpty && held.platformMicros === 0 && held.spendMicros === 0) this.#end()
-      const isWhole = leased.more.platformMicros === more.platformMicros
-      return isWhole && leased.more.spendMicros === more.spendMicros ? 'filled' : 'scarce'
+      if (isSame(leased.more, NOTHING) && isSame(held, NOTHING)) this.#end()
+      return isSame(leased.more, more) ? 'filled' : 'scarce'
     } catch (error) {
       this.#failure = error
       if (from !== null) this.#unsure = leasing
@@ -535,11 +525,28 @@ class MoneyLease {
   }
 }
 
-const sumOf = (one: LeaseCharge, other: LeaseCharge): LeaseCharge => ({
-  platformMicros: one.platformMicros + other.platformMicros,
-  spendMicros: one.spendMicros + other.spendMicros,
-  overageMicros: one.overageMicros + other.overageMicros,
-})
+const isSame = (one: Charge, other: Charge) =>
+  one.platformMicros === other.platformMicros && one.spendMicros === other.spendMicros
+
+/** Settles an expired lease, by `since` more than it was last known to be charged. */
+async function settleExpired(
+  ledger: Pick<CallLedger, 'recover'>,
+  workspace: string,
+  { from, unsure }: Expired,
+  since: LeaseCharge,
+): Promise<void> {
+  const settle = (token: string, charge: LeaseCharge) =>
+    ledger.recover({ workspace, token, charge, estimate: NOTHING })
+  if (unsure === null) return void (await settle(from.token, since))
+  // Which of both the state has had tells which of both there is to settle.
+  if (await settle(unsure, since)) return
+  const charge = {
+    platformMicros: since.platformMicros + from.charge.platformMicros,
+    spendMicros: since.spendMicros + from.charge.spendMicros,
+    overageMicros: since.overageMicros + from.charge.overageMicros,
+  }
+  await settle(from.token, charge)
+}
 
 /**
  * How much a lease should have free: for some calls at once, and for what was spent of late.

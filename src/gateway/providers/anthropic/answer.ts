@@ -66,8 +66,7 @@ const COUNTED = [
 ] as const
 
 /**
- * The counts of `usage`, over those that came before: a stream tells some at its beginning, the totals at
- * its end.
+ * The counts of `usage`, over those that came before: a stream tells some at its beginning, the totals at its end.
  */
 export function readCounts(usage: unknown, before: Counts = {}): Counts {
   const counts = asObject(usage) ?? {}

@@ -72,8 +72,7 @@ function encodePart(part: ChatPart): JsonObject[] {
 }
 
 /**
- * Models write arguments as text, which here must be an object again; no text at all stands for no
- * arguments.
+ * Models write arguments as text, which here must be an object again; no text at all stands for no arguments.
  */
 function encodeToolCall({ id, name, arguments: given }: ToolCall): JsonObject {
   const input = given.trim() === '' ? {} : parseObject(given)

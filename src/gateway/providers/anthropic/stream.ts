@@ -14,10 +14,9 @@ type Head = Pick<UpstreamStream, 'status' | 'headers'>
 type Settled = { readonly result: ChatResult } | { readonly failure: Failure }
 
 /**
- * The events of a streamed message, https://platform.claude.com/docs/en/build-with-claude/streaming: blocks,
- * each with a beginning, pieces and an end, numbered by `index`; at last why the model stopped, and
- * `message_stop`, without which the answer is cut. Pings, thinking and events that are not known are passed
- * over, as the page asks.
+ * The events of a streamed message, https://platform.claude.com/docs/en/build-with-claude/streaming: blocks, each
+ * with a beginning, pieces and an end, numbered by `index`; at last why the model stopped, and `message_stop`,
+ * without which the answer is cut. Pings, thinking and events that are not known are passed over, as the page asks.
  */
 export class MessageStreamReader implements StreamReader<ChatResult, ChatDelta> {
   readonly #head: Head

@@ -3,10 +3,9 @@ import type { JsonObject } from '../../../contracts/json.ts'
 import { languageCode } from '../language.ts'
 
 /**
- * The policies that stand for each kind of redaction, out of the 44 that `redact_pii_policies` takes
- * (assemblyai 4.41.5, dist/types/openapi.generated.d.ts). Without explicit ones the provider would choose.
- * Where a policy is in doubt it is in: what is redacted too much can be asked for again, what is redacted
- * too little is out.
+ * The policies that stand for each kind of redaction, out of the 44 that `redact_pii_policies` takes (assemblyai
+ * 4.41.5, dist/types/openapi.generated.d.ts). Without explicit ones the provider would choose. Where a policy is in
+ * doubt it is in: what is redacted too much can be asked for again, what is redacted too little is out.
  */
 const POLICIES: Readonly<Record<Redaction, readonly string[]>> = {
   /** Identity, personal belongings and attributes protected by law. */

@@ -9,8 +9,7 @@ import { untimedWarnings, wantsSpeakers } from '../transcript-needs.ts'
 
 /**
  * Reads a completed transcript. Only fields that are used are looked at; items without times are left out, with a
- * warning.
- * Turns of speakers or channels (`utterances`) are the segments where they come; else these are made of the
+ * warning. Turns of speakers or channels (`utterances`) are the segments where they come; else these are made of the
  * words.
  *
  * @returns null when there is no text

@@ -33,8 +33,7 @@ type State =
   | { readonly stage: 'delete'; readonly id: string; readonly ending: TranscriptionEnding }
 
 /**
- * Short audio is done in seconds, so the first looks are closer together than the 3 s that the provider
- * advises.
+ * Short audio is done in seconds, so the first looks are closer together than the 3 s that the provider advises.
  */
 const FIRST_POLL_MS = 1_000
 const POLL_MS = 3_000

@@ -174,8 +174,7 @@ function isUnplaced(channels: readonly Channel[], segments: readonly Segment[]):
 }
 
 /**
- * The languages that were heard, a channel at a time; null for one that is not known. Silent channels have
- * none.
+ * The languages that were heard, a channel at a time; null for one that is not known. Silent channels have none.
  */
 export function languagesHeard(
   { results }: JsonObject,

@@ -13,9 +13,8 @@ import { labelSpeakers } from '../speakers.ts'
 import { untimedWarnings, wantsSpeakers } from '../transcript-needs.ts'
 
 /**
- * Reads the answer of `POST /v1/speech-to-text`: one transcript, or with `use_multi_channel` one for each
- * channel under `transcripts`. Only fields that are used are looked at; words without times are left out, with a
- * warning.
+ * Reads the answer of `POST /v1/speech-to-text`: one transcript, or with `use_multi_channel` one for each channel
+ * under `transcripts`. Only fields that are used are looked at; words without times are left out, with a warning.
  *
  * @param warnings of what was left out of the request
  * @returns null when there is no text, or a channel has text without words and so no place in time

@@ -10,9 +10,8 @@ import { geminiVideo } from './video.ts'
 import { modelsOperation } from './wire.ts'
 
 /**
- * The Gemini API of Google AI for Developers, https://ai.google.dev/api. It does not translate: a general
- * model can be told to, but then has neither times nor a way to tell a translation from a talk about what it
- * heard.
+ * The Gemini API of Google AI for Developers, https://ai.google.dev/api. It does not translate: a general model can
+ * be told to, but then has neither times nor a way to tell a translation from a talk about what it heard.
  */
 export const gemini: Provider = {
   kind: 'gemini',

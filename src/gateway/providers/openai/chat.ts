@@ -233,8 +233,7 @@ function answersAloud(call: ChatCall, { model }: Target, { audioOnly }: ChatShap
 }
 
 /**
- * The format of a spoken answer, `pcm16` under the name that speech has for it; null: nothing is to be
- * spoken.
+ * The format of a spoken answer, `pcm16` under the name that speech has for it; null: nothing is to be spoken.
  */
 function audioFormat(call: ChatCall, target: Target, shape: ChatShape, stream: boolean): string | null {
   if (!answersAloud(call, target, shape)) return null

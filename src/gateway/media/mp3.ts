@@ -12,6 +12,9 @@ const STEP_BYTES = MPEG_FRAME_MAX_BYTES + 4
 /** Up to here reading every frame takes no more ranges than sampling would. */
 const WALK_MAX_BYTES = 3 * RANGE_BYTES
 const ID3V1_BYTES = 128
+/** How far a count in a header may be from what samples make likely. */
+const CONSTANT_SLACK = 1.02
+const VARIABLE_SLACK = 1.25
 const APE_FOOTER_BYTES = 32
 
 /**
@@ -57,7 +60,9 @@ async function sample(
   declaredFrames: number,
 ): Promise<number | null> {
   const opening = tally(await window.from(from, STEP_BYTES), first)
-  const { end, tailAt } = await endOfFrames(window)
+  const ends = await endOfFrames(window)
+  if (ends === null) return null
+  const { end, tailAt } = ends
   const closing = tally((await window.from(tailAt, STEP_BYTES)).subarray(0, end - tailAt), first)
   const middle = tally(await window.from(from + Math.floor((end - from) / 2), STEP_BYTES), first)
   const parts = [opening, middle, closing]
@@ -66,9 +71,10 @@ async function sample(
   const bytes = parts.reduce((sum, part) => sum + part.bytes, 0)
   const frames = parts.reduce((sum, part) => sum + part.frames, 0)
   const likelyFrames = ((end - from) / bytes) * frames
-  const isLikely = declaredFrames > likelyFrames / 2 && declaredFrames < likelyFrames * 2
   const bitrates = new Set(parts.map((part) => part.bitrate))
   const isConstant = bitrates.size === 1 && !bitrates.has(null)
+  const slack = isConstant ? CONSTANT_SLACK : VARIABLE_SLACK
+  const isLikely = declaredFrames > likelyFrames / slack && declaredFrames < likelyFrames * slack
   if (!isLikely && !isConstant) return null
   return ((isLikely ? declaredFrames : likelyFrames) * first.samples) / first.sampleRate
 }
@@ -95,14 +101,18 @@ function tally(
 /**
  * Where the tags at the end begin (ID3v1, and APEv2 in front of it, which may hold a picture) and where to sample.
  */
-async function endOfFrames(window: AudioWindow): Promise<{ end: number; tailAt: number }> {
+async function endOfFrames(window: AudioWindow): Promise<{ end: number; tailAt: number } | null> {
   const { start: tailAt, bytes: tail } = await window.tail()
   let end = window.size
   if (latin1(tail, tail.length - ID3V1_BYTES, 3) === 'TAG') end -= ID3V1_BYTES
   const footer = end - tailAt - APE_FOOTER_BYTES
   if (latin1(tail, footer, 8) === 'APETAGEX') {
     const hasHeader = u32le(tail, footer + 20) >= 0x80000000
-    end -= u32le(tail, footer + 12) + (hasHeader ? APE_FOOTER_BYTES : 0)
+    const begin = end - u32le(tail, footer + 12) - (hasHeader ? APE_FOOTER_BYTES : 0)
+    const isSeen = begin >= tailAt
+    // Decoders play the frames that a tag claims to be its own.
+    if (!isSeen || findMpegFrame(tail.subarray(0, footer), begin - tailAt, RANGE_BYTES) >= 0) return null
+    end = begin
   }
   const reachesFarther = end < tailAt + STEP_BYTES
   return { end, tailAt: reachesFarther ? Math.max(0, end - RANGE_BYTES) : tailAt }

@@ -52,8 +52,9 @@ export async function probeMp4(window: AudioWindow): Promise<Measure> {
 }
 
 function measure(track: SoundTrack, movieTimescale: number, fragmentTicks: number): Measure {
-  const { timescale, tableTicks, mediaTicks, editedTicks, channels } = track
-  const whole = (tableTicks + fragmentTicks || mediaTicks) / timescale
+  const { timescale, tableTicks, mediaTicks, editedTicks, channels, samples, sampleSeconds } = track
+  const told = (tableTicks + fragmentTicks || mediaTicks) / timescale
+  const whole = Math.max(told, samples * sampleSeconds)
   const edited = movieTimescale > 0 ? editedTicks / movieTimescale : 0
   // An edit list cuts what the encoder added in front; in a fragmented file it says nothing of the fragments.
   const seconds = edited > 0 && fragmentTicks === 0 ? Math.min(whole, edited) : whole
@@ -170,6 +171,10 @@ interface SoundTrack {
   /** Length that is played, in units of the movie's timescale; 0 without an edit list. */
   readonly editedTicks: number
   readonly channels: number | null
+  /** Samples in the sample table. */
+  readonly samples: number
+  /** The least that a sample of its codec lasts, whatever the table says; 0: not known. */
+  readonly sampleSeconds: number
 }
 
 interface Draft {
@@ -179,6 +184,8 @@ interface Draft {
   mediaTicks: number
   editedTicks: number
   channels: number | null
+  samples: number
+  sampleSeconds: number
   isSound: boolean
 }
 
@@ -193,6 +200,8 @@ async function readTrack(window: AudioWindow, trak: Box): Promise<SoundTrack | n
     mediaTicks: 0,
     editedTicks: 0,
     channels: null,
+    samples: 0,
+    sampleSeconds: 0,
     isSound: false,
   }
   await readInside(window, trak, draft, 0)
@@ -231,10 +240,10 @@ async function readLeaf(window: AudioWindow, box: Box, draft: Draft): Promise<vo
       draft.isSound ||= latin1(await window.from(box.from, 12), 8, 4) === 'soun'
       break
     case 'stsd':
-      draft.channels = channelsOf((await window.from(box.from, length)).subarray(0, length))
+      Object.assign(draft, descriptionOf((await window.from(box.from, length)).subarray(0, length)))
       break
     case 'stts':
-      draft.tableTicks = await sumTimes(window, box)
+      Object.assign(draft, await sumTimes(window, box))
       break
     case 'elst':
       draft.editedTicks = await sumEdits(window, box)
@@ -266,12 +275,13 @@ async function forEntries(
   }
 }
 
-async function sumTimes(window: AudioWindow, box: Box): Promise<number> {
-  let ticks = 0
+async function sumTimes(window: AudioWindow, box: Box): Promise<Pick<Draft, 'tableTicks' | 'samples'>> {
+  const sums = { tableTicks: 0, samples: 0 }
   await forEntries(window, box, 8, (bytes, at) => {
-    ticks += u32be(bytes, at) * u32be(bytes, at + 4)
+    sums.samples += u32be(bytes, at)
+    sums.tableTicks += u32be(bytes, at) * u32be(bytes, at + 4)
   })
-  return ticks
+  return sums
 }
 
 /** Empty edits, whose media time is -1, delay the sound and add none. */
@@ -286,36 +296,48 @@ async function sumEdits(window: AudioWindow, box: Box): Promise<number> {
 }
 
 /**
- * Channels of the first sample entry of an `stsd`. The entry itself often says 2 for mono AAC, so the decoder's own
+ * Facts of the first sample entry of an `stsd`. The entry itself often says 2 for mono AAC, so the decoder's own
  * configuration goes first. ISO/IEC 14496-12 section 12.2.3; QuickTime File Format, Sound Sample Descriptions
  */
-function channelsOf(bytes: Uint8Array): number | null {
-  if (bytes.length < 8 + 28) return null
+function descriptionOf(bytes: Uint8Array): Description {
+  if (bytes.length < 8 + 28) return UNDESCRIBED
   const entry = 8
   const isQuickTime2 = u16be(bytes, entry + 16) === 2
   const declared = isQuickTime2 ? u32be(bytes, entry + 48) : u16be(bytes, entry + 24)
   const esds = indexOf(bytes, 'esds', entry)
-  return (esds < 0 ? null : aacChannels(bytes, esds + 8)) ?? declared
+  const { channels, sampleSeconds } = esds < 0 ? UNDESCRIBED : aacDescription(bytes, esds + 8)
+  return { channels: channels ?? declared, sampleSeconds }
 }
 
+type Description = Pick<Draft, 'channels' | 'sampleSeconds'>
+const UNDESCRIBED: Description = { channels: null, sampleSeconds: 0 }
+
+/** ISO/IEC 14496-3 table 1.18. */
+const AAC_RATES = [
+  96e3, 88_200, 64e3, 48e3, 44_100, 32e3, 24e3, 22_050, 16e3, 12e3, 11_025, 8e3, 7350,
+] as const
+/** AAC as such, and with its two ways to code what is above half of the rate. The rate is that of its core. */
+const AAC_OBJECTS: ReadonlySet<number> = new Set([2, 5, 29])
+/** A frame has 1024, or these. */
+const AAC_SAMPLES_MIN = 960
 const CHANNELS_BY_CONFIGURATION = [null, 1, 2, 3, 4, 5, 6, 8] as const
 
 /**
- * Channels by the AudioSpecificConfig inside an `esds`; null when it is not AAC (ISO/IEC 14496-1 7.2.6,
+ * Facts by the AudioSpecificConfig inside an `esds`; none when it is not AAC (ISO/IEC 14496-1 7.2.6,
  * 14496-3 1.6.2).
  */
-function aacChannels(bytes: Uint8Array, from: number): number | null {
+function aacDescription(bytes: Uint8Array, from: number): Description {
   let at = skipDescriptorHead(bytes, from, 3)
-  if (at < 0) return null
+  if (at < 0) return UNDESCRIBED
   const flags = bytes[at + 2] ?? 0
   at += 3
   if (flags & 0x80) at += 2
   if (flags & 0x40) at += 1 + (bytes[at] ?? 0)
   if (flags & 0x20) at += 2
   at = skipDescriptorHead(bytes, at, 4)
-  if (at < 0 || bytes[at] !== 0x40) return null
+  if (at < 0 || bytes[at] !== 0x40) return UNDESCRIBED
   at = skipDescriptorHead(bytes, at + 13, 5)
-  if (at < 0 || at + 7 > bytes.length) return null
+  if (at < 0 || at + 7 > bytes.length) return UNDESCRIBED
 
   // 5 bits of object type, 4 of sample rate (15: 24 bits more), 4 of channel configuration.
   const objectType = bytes[at]! >> 3
@@ -323,7 +345,11 @@ function aacChannels(bytes: Uint8Array, from: number): number | null {
   const configuration = rateIndex === 15 ? (u16be(bytes, at + 4) >> 7) & 15 : (bytes[at + 1]! >> 3) & 15
   const channels = CHANNELS_BY_CONFIGURATION[configuration] ?? null
   const PARAMETRIC_STEREO = 29
-  return objectType === PARAMETRIC_STEREO && channels === 1 ? 2 : channels
+  const rate = AAC_OBJECTS.has(objectType) ? AAC_RATES[rateIndex] : undefined
+  return {
+    channels: objectType === PARAMETRIC_STEREO && channels === 1 ? 2 : channels,
+    sampleSeconds: rate === undefined ? 0 : AAC_SAMPLES_MIN / rate,
+  }
 }
 
 /** First byte behind tag and length of the descriptor `tag` at `at`, or -1 when another one is there. */

@@ -24,14 +24,22 @@ export interface WavFormat {
 /** Reads the fields of a `fmt ` chunk; fields after its end are 0. */
 export function readWavFormat(chunk: Uint8Array): WavFormat {
   const tag = u16le(chunk, 0)
+  // The first two bytes of the GUID of an extensible format are the tag that it stands for.
+  const codec = tag === EXTENSIBLE ? u16le(chunk, 24) : tag
+  const [channels, blockBytes] = [u16le(chunk, 2), u16le(chunk, 12)]
   return {
-    // The first two bytes of the GUID of an extensible format are the tag that it stands for.
-    codec: tag === EXTENSIBLE ? u16le(chunk, 24) : tag,
-    channels: u16le(chunk, 2),
+    codec,
+    channels,
     sampleRate: u32le(chunk, 4),
     bytesPerSecond: u32le(chunk, 8),
-    blockBytes: u16le(chunk, 12),
+    blockBytes,
     bitsPerSample: u16le(chunk, 14),
-    samplesPerBlock: u16le(chunk, 18),
+    samplesPerBlock: samplesOfAdpcm(codec, channels, blockBytes),
   }
+}
+
+/** Four bits each, behind a head for each channel that has one or two more. What the chunk says no decoder goes by. */
+function samplesOfAdpcm(codec: number, channels: number, blockBytes: number): number {
+  const [headBytes, more] = codec === WAV_CODEC.msAdpcm ? [7, 2] : [4, 1]
+  return channels === 0 ? 0 : Math.max(0, Math.floor((blockBytes / channels - headBytes) * 2) + more)
 }

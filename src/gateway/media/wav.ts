@@ -54,7 +54,10 @@ function seconds(format: WavFormat, dataBytes: number, factSamples: number): num
     case WAV_CODEC.msAdpcm:
     case WAV_CODEC.imaAdpcm:
       return ((dataBytes / blockBytes) * samplesPerBlock) / sampleRate
-    default:
-      return factSamples > 0 ? factSamples / sampleRate : dataBytes / bytesPerSecond
+    default: {
+      // Neither is sure, and a count of next to nothing is a lie.
+      const byRate = dataBytes / bytesPerSecond
+      return bytesPerSecond === 0 || factSamples / sampleRate > byRate / 2 ? factSamples / sampleRate : byRate
+    }
   }
 }

@@ -179,3 +179,24 @@ export function chunkedWav(name: string, bytes: number): Buffer {
   chunk.writeUInt32LE(bytes, 4)
   return Buffer.concat([file.subarray(0, 12), chunk, file.subarray(12)])
 }
+
+/** A file of which the chunk `fmt ` says what it is told to. */
+export function wavOf(format: Buffer, sound: Uint8Array): Buffer {
+  const head = Buffer.alloc(20)
+  head.write('RIFF', 0)
+  head.writeUInt32LE(28 + format.length + sound.length - 8, 4)
+  head.write('WAVEfmt ', 8)
+  head.writeUInt32LE(format.length, 16)
+  const data = Buffer.from('data\0\0\0\0')
+  data.writeUInt32LE(sound.length, 4)
+  return Buffer.concat([head, format, data, sound])
+}
+
+/** The end of a tag, APEv2, that claims so many bytes before it. */
+export function tagOf(bytes: number): Buffer {
+  const footer = Buffer.alloc(32)
+  footer.write('APETAGEX')
+  footer.writeUInt32LE(2000, 8)
+  footer.writeUInt32LE(bytes, 12)
+  return footer
+}

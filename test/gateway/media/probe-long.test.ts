@@ -50,6 +50,13 @@ const CASES: readonly Case[] = [
     needsPass: true,
   },
   {
+    name: 'mp3 whose tag at the end claims its frames',
+    bytes: Buffer.concat([long.cbrMp3(200), long.tagOf(long.cbrMp3(200).length - 300_000)]),
+    seconds: 200 * CBR_SECONDS,
+    channels: 1,
+    needsPass: true,
+  },
+  {
     name: 'mp4 with moov at the end',
     bytes: long.withMediaData('mp4-moov-end.m4a', 3e6),
     seconds: 4,
@@ -155,4 +162,35 @@ t.test('nor can the headers of an mp4, whose sample table counts', async (t) => 
   }
   const { found } = await probe(file, 'identity')
   t.ok(Math.abs((found.durationSeconds ?? 0) - 2.5) < 0.1, `${found.durationSeconds} s`)
+})
+
+t.test('nor can its scale of times, where its codec has a length of frames', async (t) => {
+  const file = fixture('mp4-moov-first.m4a')
+  const scale = file.indexOf('mdhd') + 16
+  file.writeUInt32BE(file.readUInt32BE(scale) * 100, scale)
+  const { found } = await probe(file, 'identity')
+  t.ok(Math.abs((found.durationSeconds ?? 0) - 3.5 * (960 / 1024)) < 0.1, `${found.durationSeconds} s`)
+})
+
+t.test('blocks of ADPCM have as many samples as fit them', async (t) => {
+  for (const [codec, blockBytes, samples] of [
+    [0x11, 256, 505],
+    [0x11, 1024, 2041],
+    [2, 256, 500],
+  ] as const) {
+    const format = Buffer.alloc(20)
+    for (const [at, value] of [
+      [0, codec],
+      [2, 1],
+      [4, 8000],
+      [12, blockBytes],
+      [14, 4],
+      [16, 2],
+      [18, 1],
+    ] as const)
+      format.writeUInt16LE(value, at)
+    const file = long.wavOf(format, new Uint8Array(100 * blockBytes))
+    const { found } = await probe(file, 'identity')
+    t.ok(Math.abs((found.durationSeconds ?? 0) - (100 * samples) / 8000) < 0.001)
+  }
 })

@@ -265,6 +265,7 @@ interface LeaseOrigin {
 
 /** A lease that the state has ended before it was renewed. */
 interface Expired {
+  readonly workspace: string
   /** As it was when it was last known to be there, with what was charged until it was to be renewed. */
   readonly from: NonNullable<Leasing['from']>
   /** A renewal of it that the state may have had, before its answer was lost; null: it has not. */
@@ -442,9 +443,7 @@ class MoneyLease {
     this.#renewedMs = this.#deps.clock.now()
     this.#deps.usageKeeper?.beforeReport()
     try {
-      await settleExpired(this.#deps.ledger, this.#origin.workspace, this.#expired!, {
-        ...this.balance.charge,
-      })
+      await settleExpired(this.#deps.ledger, this.#expired!, { ...this.balance.charge })
       this.#end()
       return 'scarce'
     } catch (error) {
@@ -484,7 +483,7 @@ class MoneyLease {
       this.#unsure = null
       if (leased.state === 'over') {
         if (from === null) this.#end()
-        else this.#expire({ from, unsure: isAgain ? token : null })
+        else this.#expire({ workspace, from, unsure: isAgain ? token : null })
         return 'scarce'
       }
       this.#sent = null
@@ -531,8 +530,7 @@ const isSame = (one: Charge, other: Charge) =>
 /** Settles an expired lease, by `since` more than it was last known to be charged. */
 async function settleExpired(
   ledger: Pick<CallLedger, 'recover'>,
-  workspace: string,
-  { from, unsure }: Expired,
+  { workspace, from, unsure }: Expired,
   since: LeaseCharge,
 ): Promise<void> {
   const settle = (token: string, charge: LeaseCharge) =>

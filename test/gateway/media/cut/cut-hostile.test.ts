@@ -7,6 +7,7 @@ import { WAV_CODEC } from '../../../../src/gateway/media/wav-format.ts'
 import { change, mutated } from '../../../support/mutations.ts'
 import { cutFile, plainPlan } from '../cut-audio.ts'
 import { fixture, formatOf, VERDICTS } from '../fixtures.ts'
+import { wavOf } from '../long-audio.ts'
 
 /** As many as the environment asks for; a sample in each run. */
 const RUNS = Number(process.env.LARKWAY_TEST_HOSTILE ?? 1500)
@@ -56,18 +57,6 @@ t.test(`${RUNS} mutated files are cut or refused, within bounds`, async (t) => {
   )
   t.ok(counts.cut > RUNS / 10 && counts.refused > 0, JSON.stringify(counts))
 })
-
-/** A file of which the chunk `fmt ` says what it is told to. */
-function wavOf(format: Buffer, sound: Uint8Array): Buffer {
-  const head = Buffer.alloc(20)
-  head.write('RIFF', 0)
-  head.writeUInt32LE(28 + format.length + sound.length - 8, 4)
-  head.write('WAVEfmt ', 8)
-  head.writeUInt32LE(format.length, 16)
-  const data = Buffer.from('data\0\0\0\0')
-  data.writeUInt32LE(sound.length, 4)
-  return Buffer.concat([head, format, data, sound])
-}
 
 t.test('a WAV whose format is impossible is cut or refused', async (t) => {
   const sound = new Uint8Array(8000).fill(100)

@@ -53,8 +53,8 @@ export async function probeMp4(window: AudioWindow): Promise<Measure> {
 
 function measure(track: SoundTrack, movieTimescale: number, fragmentTicks: number): Measure {
   const { timescale, tableTicks, mediaTicks, editedTicks, channels, samples, sampleSeconds } = track
-  const told = (tableTicks + fragmentTicks || mediaTicks) / timescale
-  const whole = Math.max(told, samples * sampleSeconds)
+  const declared = (tableTicks + fragmentTicks || mediaTicks) / timescale
+  const whole = Math.max(declared, samples * sampleSeconds)
   const edited = movieTimescale > 0 ? editedTicks / movieTimescale : 0
   // An edit list cuts what the encoder added in front; in a fragmented file it says nothing of the fragments.
   const seconds = edited > 0 && fragmentTicks === 0 ? Math.min(whole, edited) : whole

@@ -334,13 +334,7 @@ t.test('hostile requests are refused, and leave the upload as it is', async (t) 
     ...malformed(
       'metadata',
       [
-        'name %%%',
-        'a YQ==,a YQ==',
-        ',',
-        'a YQ==,',
-        'a  YQ==',
-        'a YQ== b',
-        'a YQ===',
+        ...['name %%%', 'a YQ==,a YQ==', ',', 'a YQ==,', 'a  YQ==', 'a YQ== b', 'a YQ==='],
         `a ${'YQAA'.repeat(1_100)}`,
       ],
       (value) => post({ ...length, 'upload-metadata': value }),
@@ -348,14 +342,7 @@ t.test('hostile requests are refused, and leave the upload as it is', async (t) 
     ...malformed(
       'concatenation',
       [
-        'whole',
-        'Partial',
-        'partial;',
-        'final',
-        'final;',
-        'final; ',
-        'final;/etc/passwd',
-        'final;upl_',
+        ...['whole', 'Partial', 'partial;', 'final', 'final;', 'final; ', 'final;/etc/passwd', 'final;upl_'],
         `final;${many}`,
       ],
       (value) => post({ 'upload-concat': value }),
@@ -366,14 +353,7 @@ t.test('hostile requests are refused, and leave the upload as it is', async (t) 
     ...malformed(
       'checksum',
       [
-        '',
-        'sha1',
-        'sha1 ',
-        'sha512 AAAA',
-        'SHA1 AAAA',
-        'sha1  AAAA',
-        'sha1 %%%',
-        'constructor AAAA',
+        ...['', 'sha1', 'sha1 ', 'sha512 AAAA', 'SHA1 AAAA', 'sha1  AAAA', 'sha1 %%%', 'constructor AAAA'],
         'sha1 AAAA, md5 AA==',
       ],
       (value) => put({ ...go, 'upload-checksum': value }),

@@ -23,15 +23,9 @@ const CODES: readonly (readonly [meaning: Meaning, codes: readonly string[]])[] 
     { kind: 'credential' },
     [
       // OpenAI
-      'insufficient_quota',
-      'credit_balance_exhausted',
-      'organization_spend_limit_exceeded',
-      'project_spend_limit_exceeded',
-      'organization_usage_limit_exceeded',
-      'billing_hard_limit_reached',
-      'billing_not_active',
-      'account_deactivated',
-      'unsupported_country_region_territory',
+      ...['insufficient_quota', 'credit_balance_exhausted', 'organization_spend_limit_exceeded'],
+      ...['project_spend_limit_exceeded', 'organization_usage_limit_exceeded', 'billing_hard_limit_reached'],
+      ...['billing_not_active', 'account_deactivated', 'unsupported_country_region_territory'],
       // OpenAI and ElevenLabs
       'invalid_api_key',
       // ElevenLabs
@@ -44,48 +38,25 @@ const CODES: readonly (readonly [meaning: Meaning, codes: readonly string[]])[] 
       'blocked_api_access',
       'organization_restricted',
       // Deepgram
-      'INVALID_AUTH',
-      'INSUFFICIENT_PERMISSIONS',
-      'ASR_PAYMENT_REQUIRED',
+      ...['INVALID_AUTH', 'INSUFFICIENT_PERMISSIONS', 'ASR_PAYMENT_REQUIRED'],
       // Anthropic
-      'authentication_error',
-      'billing_error',
-      'permission_error',
+      ...['authentication_error', 'billing_error', 'permission_error'],
       // Anthropic's `error.details.error_code`, @anthropic-ai/sdk 1.10.0 resources/shared.d.ts: an organization
       // on hold, or with a key of its own that cannot be used, answers 400, one over its spend limit 429.
-      'organization_on_hold',
-      'contract_spend_limit_reached',
-      'enforced_spend_limit_reached',
-      'linked_organization_billing_unavailable',
-      'linked_organization_spend_limit_reached',
-      'user_profile_billing_not_authorized',
-      'user_profile_not_billable',
-      'cmek_key_disabled',
-      'cmek_key_network_blocked',
-      'organization_type_not_supported',
-      'parent_organization_required',
+      ...['organization_on_hold', 'contract_spend_limit_reached', 'enforced_spend_limit_reached'],
+      ...['linked_organization_billing_unavailable', 'linked_organization_spend_limit_reached'],
+      ...['user_profile_billing_not_authorized', 'user_profile_not_billable', 'cmek_key_disabled'],
+      ...['cmek_key_network_blocked', 'organization_type_not_supported', 'parent_organization_required'],
       // Google: FAILED_PRECONDITION means that billing, or the region, does not allow the free tier.
-      'API_KEY_INVALID',
-      'API_KEY_EXPIRED',
-      'API_KEY_SERVICE_BLOCKED',
-      'API_KEY_HTTP_REFERRER_BLOCKED',
-      'API_KEY_IP_ADDRESS_BLOCKED',
-      'SERVICE_DISABLED',
-      'BILLING_DISABLED',
-      'CONSUMER_INVALID',
-      'CONSUMER_SUSPENDED',
-      'UNAUTHENTICATED',
-      'PERMISSION_DENIED',
-      'FAILED_PRECONDITION',
+      ...['API_KEY_INVALID', 'API_KEY_EXPIRED', 'API_KEY_SERVICE_BLOCKED', 'API_KEY_HTTP_REFERRER_BLOCKED'],
+      ...['API_KEY_IP_ADDRESS_BLOCKED', 'SERVICE_DISABLED', 'BILLING_DISABLED', 'CONSUMER_INVALID'],
+      ...['CONSUMER_SUSPENDED', 'UNAUTHENTICATED', 'PERMISSION_DENIED', 'FAILED_PRECONDITION'],
     ],
   ],
   [
     { kind: 'model' },
     [
-      'model_not_found',
-      'model_not_active',
-      'model_decommissioned',
-      'deployment_not_found',
+      ...['model_not_found', 'model_not_active', 'model_decommissioned', 'deployment_not_found'],
       'UNIMPLEMENTED',
       // Groq, with 400: the organization has not agreed to the terms of the model.
       'model_terms_required',
@@ -97,24 +68,16 @@ const CODES: readonly (readonly [meaning: Meaning, codes: readonly string[]])[] 
   [
     { kind: 'rate' },
     [
-      'rate_limit_exceeded',
-      'slow_down',
-      'server_is_overloaded',
-      'engine_overloaded',
+      ...['rate_limit_exceeded', 'slow_down', 'server_is_overloaded', 'engine_overloaded'],
       // Groq and AssemblyAI
       'capacity_exceeded',
       // ElevenLabs
-      'too_many_concurrent_requests',
-      'system_busy',
-      'rate_limited',
-      'queue_overflow',
+      ...['too_many_concurrent_requests', 'system_busy', 'rate_limited', 'queue_overflow'],
       'resource_exhausted',
       // Deepgram
       'TOO_MANY_REQUESTS',
       // Anthropic; the last while the traffic of an organization grows too fast
-      'rate_limit_error',
-      'overloaded_error',
-      'ramp_limit_exceeded',
+      ...['rate_limit_error', 'overloaded_error', 'ramp_limit_exceeded'],
       // Google
       'RESOURCE_EXHAUSTED',
       'UNAVAILABLE',
@@ -129,10 +92,7 @@ const CODES: readonly (readonly [meaning: Meaning, codes: readonly string[]])[] 
       // AssemblyAI
       'inference_timeout',
       // Google
-      'INTERNAL',
-      'DEADLINE_EXCEEDED',
-      'ABORTED',
-      'CANCELLED',
+      ...['INTERNAL', 'DEADLINE_EXCEEDED', 'ABORTED', 'CANCELLED'],
     ],
   ],
   [{ kind: 'limit', reason: 'context_too_long' }, ['context_length_exceeded']],
@@ -157,12 +117,8 @@ const CODES: readonly (readonly [meaning: Meaning, codes: readonly string[]])[] 
   [
     { kind: 'caller', reason: 'bad_image' },
     [
-      'invalid_image',
-      'invalid_image_format',
-      'invalid_base64_image',
-      'image_parse_error',
-      'unsupported_image_media_type',
-      'empty_image_file',
+      ...['invalid_image', 'invalid_image_format', 'invalid_base64_image', 'image_parse_error'],
+      ...['unsupported_image_media_type', 'empty_image_file'],
     ],
   ],
   [

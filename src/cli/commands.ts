@@ -78,21 +78,8 @@ const COMMANDS: Readonly<Record<string, Command>> = {
 
 /** Commands that answer --help by themselves. */
 const OWN_HELP: ReadonlySet<string> = new Set([
-  'doctor',
-  'route',
-  'key',
-  'credits',
-  'jobs',
-  'webhooks',
-  'usage',
-  'secrets',
-  'state',
-  'backup',
-  'restore',
-  'export',
-  'import',
-  'transcribe',
-  'listen',
+  ...['doctor', 'route', 'key', 'credits', 'jobs', 'webhooks', 'usage', 'secrets', 'state', 'backup'],
+  ...['restore', 'export', 'import', 'transcribe', 'listen'],
 ])
 
 /** A terminal that commands are given at, and the environment of its shell. */

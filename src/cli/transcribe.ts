@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto'
-import { createWriteStream } from 'node:fs'
+import { createWriteStream, existsSync } from 'node:fs'
 import { mkdir, mkdtemp, readdir, readFile, realpath, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { homedir, tmpdir } from 'node:os'
 import { basename, dirname, extname, join } from 'node:path'
@@ -166,7 +166,7 @@ async function transcript(id: string, options: Options, progress: Progress, fail
     body,
   })
   if (submitted.status !== 202 && submitted.status !== 200) throw answerRefusal(submitted)
-  const { job_id: jobId, status, poll_url: path } = JSON.parse(submitted.text) as SubmittedJob
+  const { job_id: jobId, status, poll_url: path } = JSON.parse(submitted.text)
   if (submitted.status === 200 && ENDED_BADLY.has(status)) return transcript(id, options, progress, jobId)
   for (;;) {
     const answer = await askUntilAnswered(node, { method: 'GET', path: `${path}?wait=${WAIT_SECONDS}` })
@@ -183,13 +183,7 @@ async function transcript(id: string, options: Options, progress: Progress, fail
   }
 }
 
-interface SubmittedJob {
-  readonly job_id: string
-  /** Null: its time is over. */
-  readonly status: string | null
-  readonly poll_url: string
-}
-
+/** How a job ended that is not worth waiting for; null: its time is over. */
 const ENDED_BADLY: ReadonlySet<string | null> = new Set(['failed', 'cancelled', null])
 
 interface TranscribedJob {
@@ -222,15 +216,10 @@ const withoutExtension = (path: string) => join(dirname(path), basename(path, ex
 
 /** Writes the transcript of a file, whole or not at all, unless there is a file of the name. */
 async function writeTranscript(path: string, to: string, options: Options): Promise<void> {
-  const exists = await stat(to).then(
-    () => true,
-    () => false,
-  )
-  if (!exists) {
-    await writeFile(`${to}.part`, await transcribeFile(path, options))
-    await rename(`${to}.part`, to)
-  }
-  options.context.print(exists ? `${to} exists\n` : `${to}\n`)
+  if (existsSync(to)) return options.context.print(`${to} exists\n`)
+  await writeFile(`${to}.part`, await transcribeFile(path, options))
+  await rename(`${to}.part`, to)
+  options.context.print(`${to}\n`)
 }
 
 /** Remembers the upload of a file for the next command. */

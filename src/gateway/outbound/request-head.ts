@@ -21,14 +21,7 @@ class Unsendable extends Error {
 
 /** Headers that only the connection itself may set. */
 const OWN_NAMES: ReadonlySet<string> = new Set([
-  'connection',
-  'content-length',
-  'expect',
-  'host',
-  'keep-alive',
-  'te',
-  'trailer',
-  'transfer-encoding',
+  ...['connection', 'content-length', 'expect', 'host', 'keep-alive', 'te', 'trailer', 'transfer-encoding'],
   'upgrade',
 ])
 const NOT_A_NAME = /[^!#$%&'*+\-.^_`|~0-9A-Za-z]|^$/

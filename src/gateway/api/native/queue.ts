@@ -30,17 +30,8 @@ import { JOB_ERRORS, json } from '../openapi/operation.ts'
 import { type QueuedCall, readPayload } from './queue-payload.ts'
 
 const ENDPOINTS = [
-  'chat',
-  'complete',
-  'vision',
-  'embed',
-  'embeddings',
-  'image',
-  'speech',
-  'transcription',
-  'translation',
-  'audio',
-  'video',
+  ...['chat', 'complete', 'vision', 'embed', 'embeddings', 'image', 'speech', 'transcription', 'translation'],
+  ...['audio', 'video'],
 ] as const
 
 /** The body but for its payload, which is what `endpoint` takes. */

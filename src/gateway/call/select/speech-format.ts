@@ -13,14 +13,7 @@ export interface Encoding {
 
 /** Formats with samples, the usual ones first: a wav file tells its own rate. */
 const SOURCES = [
-  'wav',
-  'pcm',
-  'wav_24000',
-  'pcm_24000',
-  'wav_48000',
-  'pcm_48000',
-  'wav_16000',
-  'pcm_16000',
+  ...['wav', 'pcm', 'wav_24000', 'pcm_24000', 'wav_48000', 'pcm_48000', 'wav_16000', 'pcm_16000'],
 ] as const
 type FormatOf = Pick<SpeechCall, 'response_format' | 'format_aliases' | 'unencoded'>
 

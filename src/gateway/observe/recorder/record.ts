@@ -57,26 +57,11 @@ export const FIELD_NAMES: ReadonlySet<string> = new Set(
 
 /** Beginnings of messages that say how a field breaks the rules. The rest of a message is not recorded. */
 export const FIELD_RULES = [
-  'must be given',
-  'must be a string',
-  'must be an integer',
-  'must be a number',
-  'must be a whole number',
-  'must be a list of strings',
-  'must be a list',
-  'must be an object',
-  'must be true or false',
-  'must be one of',
-  'must be at least',
-  'must be at most',
-  'must be greater than',
-  'must be base64',
-  'must have at most',
-  'must not be empty',
-  'must be left out',
-  'must be sent once',
-  'must be visible ASCII',
-  'is over',
+  ...['must be given', 'must be a string', 'must be an integer', 'must be a number'],
+  ...['must be a whole number', 'must be a list of strings', 'must be a list', 'must be an object'],
+  ...['must be true or false', 'must be one of', 'must be at least', 'must be at most'],
+  ...['must be greater than', 'must be base64', 'must have at most', 'must not be empty', 'must be left out'],
+  ...['must be sent once', 'must be visible ASCII', 'is over'],
 ] as const
 
 /** Names that can be reported as missing. */

@@ -19,14 +19,8 @@ export interface GeminiAnswer {
 
 /** Reasons for which Gemini withholds an answer, or cuts it. */
 const CONTENT_REASONS: ReadonlySet<string> = new Set([
-  'SAFETY',
-  'RECITATION',
-  'BLOCKLIST',
-  'PROHIBITED_CONTENT',
-  'SPII',
-  'IMAGE_SAFETY',
-  'IMAGE_PROHIBITED_CONTENT',
-  'IMAGE_RECITATION',
+  ...['SAFETY', 'RECITATION', 'BLOCKLIST', 'PROHIBITED_CONTENT', 'SPII', 'IMAGE_SAFETY'],
+  ...['IMAGE_PROHIBITED_CONTENT', 'IMAGE_RECITATION'],
 ])
 
 /** https://ai.google.dev/api/generate-content#v1beta.GenerateContentResponse */

@@ -83,16 +83,8 @@ function createSessionEnds(ask: Ask): SessionEnds {
 }
 
 const SESSION_FIELDS = [
-  'key_sha256',
-  'person',
-  'holder',
-  'csrf_token',
-  'idle_ms',
-  'began_at_ms',
-  'seen_at_ms',
-  'expires_at_ms',
-  'address',
-  'browser',
+  ...['key_sha256', 'person', 'holder', 'csrf_token', 'idle_ms', 'began_at_ms', 'seen_at_ms'],
+  ...['expires_at_ms', 'address', 'browser'],
 ] as const
 /** Ids that are looked up at a time. Some are of sessions that have ended: they go with the time that they had. */
 const SESSIONS_AT_ONCE = 200

@@ -12,25 +12,12 @@ const LEFT_ALONE = /sign out|record|microphone|test|check|load more|transcribe|s
 
 const WORKSPACE_VIEWS = [
   ...[
-    'overview',
-    'routes',
-    'providers',
-    'apps',
-    'keys',
-    'playground',
-    'requests',
-    'jobs',
-    'settings',
+    ...['overview', 'routes', 'providers', 'apps', 'keys', 'playground', 'requests', 'jobs', 'settings'],
     'audit',
   ],
 ].map((view) => `/console/acme/${view}`)
 const PLATFORM_VIEWS = [
-  'overview',
-  'workspaces',
-  'providers',
-  'audit',
-  'workspaces/acme',
-  'workspaces/scripted',
+  ...['overview', 'workspaces', 'providers', 'audit', 'workspaces/acme', 'workspaces/scripted'],
 ].map((view) => `/console/${view}`)
 
 let scripted: ScriptedWorkspace
@@ -146,13 +133,7 @@ async function press(page: Page, path: string): Promise<number> {
 t.test('what was planted is there to be drawn', async (t) => {
   const admin = await scripted.node.signIn(scripted.keys.admin)
   const paths = [
-    '',
-    '/routes',
-    '/routes/acme.draft',
-    '/providers',
-    '/keys',
-    '/webhook',
-    '/webhook/deliveries',
+    ...['', '/routes', '/routes/acme.draft', '/providers', '/keys', '/webhook', '/webhook/deliveries'],
     '/jobs',
   ]
   for (const path of [...paths, '/requests?limit=200', '/routes/acme.served/versions'])
@@ -327,14 +308,8 @@ t.test('the policy stops a script that would get in all the same', async (t) => 
   t.equal(found.base, true, 'addresses stay those of the page')
   t.equal(found.styled, '', 'no style either')
   for (const directive of [
-    'script-src-elem',
-    'script-src-attr',
-    'img-src',
-    'style-src-elem',
-    'connect-src',
-    'frame-src',
-    'base-uri',
-    'form-action',
+    ...['script-src-elem', 'script-src-attr', 'img-src', 'style-src-elem', 'connect-src', 'frame-src'],
+    ...['base-uri', 'form-action'],
   ])
     t.ok((found.directives as readonly string[]).includes(directive), directive)
   t.same(

@@ -20,13 +20,7 @@ const LABEL_KEPT_MAX = 1_024
 
 /** Fields that would choose a provider, a model or a route: the key's route does that. */
 export const ROUTE_CONTROL: ReadonlySet<string> = new Set([
-  'provider',
-  'model',
-  'models',
-  'route',
-  'route_id',
-  'fallbacks',
-  'strategy',
+  ...['provider', 'model', 'models', 'route', 'route_id', 'fallbacks', 'strategy'],
 ])
 
 /** The routing selectors as fields of any request body. */

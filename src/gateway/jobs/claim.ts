@@ -74,6 +74,11 @@ export class Claim {
     return this.#leaving.signal
   }
 
+  /** Its progress as the state has it for sure. */
+  get keptProgress(): JobProgress {
+    return this.#kept
+  }
+
   get progress(): JobProgress {
     return this.#progress
   }

@@ -46,11 +46,12 @@ export class PartKeeper implements PartStore {
   }
 
   /** An answer that is paid for is kept even when the job is being given back. */
-  async keepHeard(index: number, heard: HeardPart): Promise<void> {
+  async keepHeard(index: number, heard: HeardPart): Promise<boolean> {
     const text = await this.#keepSurely(heard)
     const kept = this.#kept!
     const { [index]: _done, ...upstream } = kept.upstream
     await this.#note({ ...kept, heard: { ...kept.heard, [index]: text }, upstream })
+    return this.#claim.keptProgress.parts?.heard[index] === text
   }
 
   upstream(index: number): UpstreamProgress | null {

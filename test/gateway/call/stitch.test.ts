@@ -88,6 +88,32 @@ t.test('texts without times are sewn by the words that both sides have', async (
   t.equal(again.text, words.join(' '), 'what the ends of parts break is left out')
 })
 
+t.test('what is said twice on both sides of a slow seam is there twice', async (t) => {
+  const ask = (from: number) =>
+    'and what do you think'.split(' ').map((word, at) => [word, from + at * 0.3] as const)
+  const slow = [
+    ['hm', 58.3],
+    ['nothing', 59.3],
+    ['really', 60.4],
+    ['frankly', 61.4],
+  ] as const
+  const resultOf = (timed: readonly (readonly [string, number])[], startSeconds: number) => {
+    const words = timed.map(([word, at]) => ({
+      word,
+      start: at - startSeconds,
+      end: at - startSeconds + 0.3,
+    }))
+    return { ...NOTHING, text: timed.map(([word]) => word).join(' '), words }
+  }
+  const [left, right] = cut(120, [60], 2) as AudioPart[]
+  const { text, words } = stitched([
+    { part: left!, result: resultOf([...ask(55), ...slow], 0) },
+    { part: right!, result: resultOf([...slow, ...ask(63)], 58) },
+  ])
+  t.equal(text, 'and what do you think hm nothing really frankly and what do you think')
+  t.equal(words.map(({ word }) => word).join(' '), text)
+})
+
 t.test('a seam is the longest run, and the later of two', async (t) => {
   t.same(seamOf(['a', 'b', 'c', 'x'], ['b', 'c', 'd'], 10), { dropTail: 1, dropHead: 2 })
   t.same(seamOf(['a', 'b'], ['c', 'd'], 10), null)

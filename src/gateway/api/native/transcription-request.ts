@@ -100,12 +100,7 @@ const read = typedFields(TRANSCRIPTION_FIELDS)
 
 /** Read before the other fields are. */
 const AUDIO_MEMBERS = [
-  'audio.base64',
-  'audio.data',
-  'audio.url',
-  'audio.upload_id',
-  'audio.media_type',
-  'audio.filename',
+  ...['audio.base64', 'audio.data', 'audio.url', 'audio.upload_id', 'audio.media_type', 'audio.filename'],
 ]
 
 const STREAMLESS = 'only transcriptions that are answered at once are streamed'

@@ -7,12 +7,7 @@ import { ErrorBody } from './errors.ts'
 import { amount, count, lines, moment, nullable, shape, text } from './schema.ts'
 
 const PURPOSE_SOURCES = [
-  'none',
-  'body',
-  'header',
-  'purpose_unknown',
-  'purpose_unavailable',
-  'fallback_purpose_exhausted',
+  ...['none', 'body', 'header', 'purpose_unknown', 'purpose_unavailable', 'fallback_purpose_exhausted'],
 ]
 
 const POLICY_VERSION_ID = Type.String({

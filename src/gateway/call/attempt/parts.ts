@@ -194,8 +194,8 @@ export class PartedCall {
     this.#heard.set(index, heard)
     this.#open.delete(index)
     if (kept !== null) return
-    await job?.parts?.keepHeard(index, heard)
-    this.#drop(part)
+    // Until the state knows of its transcript, another claim would ask for its audio again.
+    if ((await job?.parts?.keepHeard(index, heard)) !== false) this.#drop(part)
   }
 
   #drop(part: AudioPart): void {

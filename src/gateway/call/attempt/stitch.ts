@@ -102,10 +102,18 @@ function clockOf({ startSeconds, stretches }: AudioPart): (second: number, isEnd
 function sew(before: Placed, after: Placed, left: AudioPart, right: AudioPart): void {
   const common = Math.max(0, left.endSeconds - right.startSeconds)
   const most = Math.min(COMPARED_WORDS, Math.ceil(common * WORDS_PER_SECOND) + 1)
-  const ofText = seamOf(textTokens(before.text), textTokens(after.text), most)
   const cut = left.toSeconds
   const tail = before.words.filter(({ end }) => end > right.startSeconds)
   const head = after.words.filter(({ start }) => start < left.endSeconds)
+  // Words with times tell how many of them both sides have; what is alike beyond those was said twice.
+  const hasWords = before.words.length > 0 && after.words.length > 0
+  const [mostTail, mostHead] = hasWords ? [tail.length, head.length] : [most, most]
+  const [textTail, textHead] = [textTokens(before.text), textTokens(after.text)]
+  const ofText = seamOf(
+    textTail.slice(Math.max(0, textTail.length - mostTail)),
+    textHead.slice(0, mostHead),
+    most,
+  )
   const ofWords =
     seamOf(
       tail.map(({ word }) => norm(word)),

@@ -75,7 +75,8 @@ export interface PartStore {
   keepCut(parts: readonly AudioPart[]): Promise<void>
   /** The transcript that an earlier claim has of a part; null: none. */
   heard(index: number): Promise<HeardPart | null>
-  keepHeard(index: number, heard: HeardPart): Promise<void>
+  /** @returns whether the state knows of it: only then nothing asks for the part's audio any more */
+  keepHeard(index: number, heard: HeardPart): Promise<boolean>
   /** As `JobContext.progress` and `JobContext.note`, of one part. */
   upstream(index: number): UpstreamProgress | null
   noteUpstream(index: number, progress: UpstreamProgress | null): void

@@ -1,4 +1,5 @@
 import type { CutPlan, Stretch } from '../../../contracts/parts.ts'
+import { TimeSlices } from '../../../contracts/time-slices.ts'
 import { NO_SOUND, type Packet, type Sound, type SoundWriter, Uncuttable } from './sound.ts'
 
 /** Where the bytes of one part go. */
@@ -26,6 +27,8 @@ const QUIET_SECONDS = 0.15
 const MARGIN_SECONDS = 0.5
 /** Sound that may wait for a decision, bytes: more than a window has of any but the largest samples. */
 const HELD_MAX_BYTES = 32 * 1024 * 1024
+/** Packets that are held at most: as many of 2.5 ms as are in two minutes. */
+const HELD_MAX_PACKETS = 48_000
 /** Parts beyond twice the planned ones: the times of such a file are made up. */
 const MORE_PARTS_MAX = 8
 const UNPLANNED_PARTS_MAX = 2000
@@ -81,6 +84,7 @@ class Cutting<Kept> {
   readonly #open: () => PartSink<Kept>
   readonly #parts: CutPart<Kept>[] = []
   readonly #loudness = new Loudness()
+  readonly #slices = new TimeSlices()
   #part: OpenPart<Kept>
   #held: Held[] = []
   #heldBytes = 0
@@ -106,6 +110,7 @@ class Cutting<Kept> {
       const end = startSeconds + ticks / rate
       const level = this.#sound.level(packet)
       this.#loudness.note(level, end - start)
+      if (this.#slices.isOver) await this.#slices.next()
       const next = { packet, start, end, level }
       if (this.#silence === null) await this.#take(next)
       else for (const one of this.#silence.pass(next)) await this.#take(one)
@@ -141,7 +146,8 @@ class Cutting<Kept> {
       end - fromSeconds >= this.#aim + windowSeconds + overlapSeconds ||
       end - startSeconds >= maxSeconds - overlapSeconds / 2 ||
       bytes >= maxBytes * 0.99 ||
-      this.#heldBytes >= HELD_MAX_BYTES
+      this.#heldBytes >= HELD_MAX_BYTES ||
+      this.#held.length >= HELD_MAX_PACKETS
     )
   }
 
@@ -166,8 +172,9 @@ class Cutting<Kept> {
   /** All parts of what is left get the same length. */
   #nextAim(at: number): number {
     const { targetSeconds, windowSeconds, durationSeconds } = this.#plan
-    if (durationSeconds === null) return targetSeconds
-    const left = durationSeconds - at
+    const left = durationSeconds === null ? 0 : durationSeconds - at
+    // There may be more than the file says.
+    if (left <= windowSeconds / 2) return targetSeconds
     return left / Math.max(1, Math.ceil((left - windowSeconds / 2) / targetSeconds))
   }
 
@@ -200,10 +207,10 @@ class Cutting<Kept> {
     const margin = Math.min(this.#plan.overlapSeconds, (last - first) / 4)
     let index = firstFrom(held, (first + last) / 2)
     let least = Number.POSITIVE_INFINITY
+    const loudest = loudestNear(held)
     for (const [place, { start }] of held.entries()) {
-      if (start < first + margin || start > last - margin) continue
-      const level = loudestAround(held, place)
-      if (level >= least) continue
+      const level = loudest[place]!
+      if (start < first + margin || start > last - margin || level >= least) continue
       least = level
       index = place
     }
@@ -277,6 +284,7 @@ class LongSilence {
       this.#isSkipping = false
       return [...before, next]
     }
+    if (this.#held.length >= HELD_MAX_PACKETS) throw new Uncuttable('packets of no length')
     this.#held.push(copyOf(next))
     const { end } = next
     const first = this.#held[0]!.start
@@ -315,14 +323,19 @@ function firstFrom(held: readonly Held[], at: number): number {
   return index < 0 ? held.length - 1 : index
 }
 
-function loudestAround(held: readonly Held[], place: number): number {
-  const { start } = held[place]!
-  let loudest = held[place]!.level
-  for (let index = place - 1; index >= 0 && held[index]!.end > start - QUIET_SECONDS; index -= 1)
-    loudest = Math.max(loudest, held[index]!.level)
-  for (let index = place; index < held.length && held[index]!.start < start + QUIET_SECONDS; index += 1)
-    loudest = Math.max(loudest, held[index]!.level)
-  return loudest
+/** The loudest level near each packet, in time that does not depend on how many share a moment. */
+function loudestNear(held: readonly Held[]): readonly number[] {
+  // The loudest of those that are near, each louder than those after it.
+  const falling: Held[] = []
+  let [first, to] = [0, 0]
+  return held.map(({ start }) => {
+    for (; to < held.length && held[to]!.start < start + QUIET_SECONDS; to += 1) {
+      while (falling.length > first && falling.at(-1)!.level <= held[to]!.level) falling.pop()
+      falling.push(held[to]!)
+    }
+    while (falling[first]!.end <= start - QUIET_SECONDS) first += 1
+    return falling[first]!.level
+  })
 }
 
 /**
@@ -331,7 +344,11 @@ function loudestAround(held: readonly Held[], place: number): number {
  */
 export async function skipLevelOf(sound: Sound): Promise<number> {
   const loudness = new Loudness()
-  for await (const packet of sound.packets()) loudness.note(sound.level(packet), packet.ticks / sound.rate)
+  const slices = new TimeSlices()
+  for await (const packet of sound.packets()) {
+    loudness.note(sound.level(packet), packet.ticks / sound.rate)
+    if (slices.isOver) await slices.next()
+  }
   return loudness.silence(sound.skipDrop)
 }
 

@@ -43,6 +43,7 @@ const LACING = 0x06
 const KEYFRAME = 0x80
 /** Longest cluster that is written. Times in it are signed 16-bit numbers. */
 const CLUSTER_MS = 5000
+const CLUSTER_PACKETS = 4096
 const HEAD_BYTES_MAX = 512
 
 interface Track {
@@ -199,7 +200,8 @@ class WebmWriter implements SoundWriter {
   }
 
   add({ bytes, flags = 0, ticks }: Packet): readonly Uint8Array[] {
-    const due = this.#atMs - this.#clusterMs >= CLUSTER_MS ? this.#flush() : []
+    const isFull = this.#atMs - this.#clusterMs >= CLUSTER_MS || this.#cluster.length >= CLUSTER_PACKETS
+    const due = isFull ? this.#flush() : []
     if (this.#cluster.length === 0) this.#clusterMs = Math.round(this.#atMs)
     const time = timeAndFlags(this.#atMs - this.#clusterMs, flags)
     const block = element(SIMPLE_BLOCK, [this.#number, time, bytes])

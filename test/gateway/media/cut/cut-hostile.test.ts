@@ -2,7 +2,8 @@ import fc from 'fast-check'
 import t from 'tap'
 import { GatewayError } from '../../../../src/contracts/errors.ts'
 import type { CutPlan } from '../../../../src/contracts/parts.ts'
-import { Uncuttable } from '../../../../src/gateway/media/cut/sound.ts'
+import { cutSound } from '../../../../src/gateway/media/cut/cutting.ts'
+import { NO_SOUND, type Sound, Uncuttable } from '../../../../src/gateway/media/cut/sound.ts'
 import { WAV_CODEC } from '../../../../src/gateway/media/wav-format.ts'
 import { change, mutated } from '../../../support/mutations.ts'
 import { cutFile, plainPlan } from '../cut-audio.ts'
@@ -82,4 +83,19 @@ t.test('a WAV whose format is impossible is cut or refused', async (t) => {
           counts[(await survives(bytes, { skipsSilence })) ? 'cut' : 'refused'] += 1
       }
   t.ok(counts.cut > 50 && counts.refused > 10, JSON.stringify(counts))
+})
+
+t.test('packets that last no time are not held without end', async (t) => {
+  const packet = { bytes: new Uint8Array(0), ticks: 0 }
+  let given = 0
+  const sound: Sound = {
+    ...{ rate: 1000, startSeconds: 0, silenceDrop: 7, skipDrop: 14, level: () => NO_SOUND },
+    async *packets() {
+      for (; given < 200_000; given += 1) yield packet
+    },
+    begin: () => ({ bytes: 0, add: () => [], end: () => ({ head: packet.bytes, tail: [] }) }),
+  }
+  const sink = () => ({ write: async () => {}, finish: async () => null })
+  await t.rejects(cutSound(sound, plainPlan(10, { skipsSilence: true }), sink, 0), { name: 'Uncuttable' })
+  t.ok(given < 100_000, `${given} packets`)
 })

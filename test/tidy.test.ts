@@ -92,7 +92,7 @@ const BUDGETS: Readonly<Record<string, number>> = {
   'gateway/catalog': 4_700,
   'gateway/edge': 6_650,
   'gateway/jobs': 1_820,
-  'gateway/live': 4_715,
+  'gateway/live': 4_720,
   'gateway/long': 930,
   'gateway/media': 5_190,
   'gateway/node': 2_200,

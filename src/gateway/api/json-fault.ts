@@ -147,7 +147,8 @@ function valuesOf(schema: TSchema): readonly unknown[] {
 /** That a field is not there, and which one may be meant for it. */
 function missing(name: string, value: object, known: object): string {
   const strange = Object.keys(value).filter((given) => !Object.hasOwn(known, given))
-  const misspelled = strange.find((given) => meantBy(given, [name]) !== null)
+  // There may be half a million.
+  const misspelled = strange.slice(0, 100).find((given) => meantBy(given, [name]) !== null)
   if (misspelled === undefined) return MUST.beGiven
   return `${MUST.beGiven}; \`${misspelled.slice(0, 64).toWellFormed()}\` may be meant for it`
 }

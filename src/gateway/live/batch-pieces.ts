@@ -144,9 +144,9 @@ export class BatchPieces {
     const workspace = this.#request.context.principal.workspace.id
     // Without the memory for it the audio stays in the ring, until the next look.
     if (!budget.tryReserve(piece.length, workspace)) return
-    const over = this.#transcribe(piece, { place, end: place + frames * frameBytes }).finally(() =>
-      budget.refund(piece.length, workspace),
-    )
+    const over = this.#transcribe(piece, { place, end: place + frames * frameBytes })
+      .catch((thrown: unknown) => this.#listener.onPieceFailed(toGatewayError(thrown)))
+      .finally(() => budget.refund(piece.length, workspace))
     void this.#services.settlements.during(over)
   }
 
@@ -275,8 +275,13 @@ function pieceParts(result: TranscriptionResult, channel: number, seconds: numbe
   }
   for (const word of words) {
     const middle = (word.start + word.end) / 2
-    const part = parts.findLast(({ segment }) => segment.start <= middle) ?? parts[0]!
-    part.words.push(word)
+    let [from, to] = [0, parts.length]
+    while (to - from > 1) {
+      const half = (from + to) >> 1
+      if (parts[half]!.segment.start <= middle) from = half
+      else to = half
+    }
+    parts[from]!.words.push(word)
   }
   return parts
 }

@@ -117,7 +117,8 @@ export class Transcript {
     this.#characters += segment.text.length + words.reduce((sum, { word }) => sum + word.length, 0)
     if (this.isCut) return
     this.#segments.push(segment)
-    this.#words.push(...words)
+    // One by one: a provider may hear more of them than a call may have arguments.
+    for (const word of words) this.#words.push(word)
   }
 
   #placed<Part extends { readonly start: number; readonly end: number; readonly speaker?: string }>(

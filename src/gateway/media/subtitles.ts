@@ -63,22 +63,22 @@ class WordTimes {
     }
   }
 
-  /** Is asked for segments in the order of their beginnings. */
-  of({ channel, start, end }: Segment): Word[] {
+  /** Is asked for segments in the order of their beginnings. @param most words; one more tells that there are more */
+  of({ channel, start, end }: Segment, most: number): Word[] {
     const known = this.#channels.get(channel)
     if (known === undefined) return []
     const { words } = known
     while (known.at < words.length && words[known.at]!.start < start - SLACK_SECONDS) known.at += 1
     const found: Word[] = []
     for (let at = known.at; at < words.length && words[at]!.start <= end + SLACK_SECONDS; at += 1)
-      if (words[at]!.end <= end + SLACK_SECONDS) found.push(words[at]!)
+      if (words[at]!.end <= end + SLACK_SECONDS && found.push(words[at]!) > most) break
     return found
   }
 }
 
 function segmentTokens(segment: Segment, timed: WordTimes, lineLength: number): Token[] {
   const texts = segment.text.split(/\s+/u).filter(Boolean)
-  const words = timed.of(segment)
+  const words = timed.of(segment, texts.length)
   const isTimed = words.length === texts.length
   const length = texts.reduce((sum, text) => sum + text.length, 0)
   const seconds = Math.max(0, segment.end - segment.start)

@@ -216,11 +216,7 @@ export function usageFolder({ LARKWAY_USAGE_FOLDER, LARKWAY_DATA }: Environment)
 
 /** Variables that may be in a file, which the variable with `_FILE` behind its name names. */
 const SECRET_VARIABLES = [
-  'REDIS_URL',
-  'HTTPS_PROXY',
-  'S3_ACCESS_KEY_ID',
-  'S3_SECRET_ACCESS_KEY',
-  'LARKWAY_SECRET_KEYS',
+  ...['REDIS_URL', 'HTTPS_PROXY', 'S3_ACCESS_KEY_ID', 'S3_SECRET_ACCESS_KEY', 'LARKWAY_SECRET_KEYS'],
   'LARKWAY_DEMO_KEY',
 ] as const
 

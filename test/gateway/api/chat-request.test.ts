@@ -126,6 +126,11 @@ t.test('fields', async (t) => {
   for (const [given, expected] of rows) t.match(callOf(given), expected, JSON.stringify(given))
 })
 
+t.test('a list of what may be there once is judged by its first items', async (t) => {
+  const modalities = Array(100_000).fill('text')
+  t.throws(() => read({ messages: HELLO, modalities }), { message: '`modalities` must have at most 2 items' })
+})
+
 t.test('what is left out is told, but for what would choose the route', async (t) => {
   const said = (fields: object) => read({ messages: HELLO, ...fields }).warnings
   t.same(

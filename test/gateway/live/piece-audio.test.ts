@@ -3,6 +3,7 @@ import { test } from 'tap'
 import type { LiveAudio, TranscriptionResult } from '../../../src/contracts/calls.ts'
 import { finalsOf } from '../../../src/gateway/live/batch-pieces.ts'
 import { cutSeconds, fileOf, toPcm } from '../../../src/gateway/live/piece-audio.ts'
+import { Transcript } from '../../../src/gateway/live/transcript.ts'
 import { converter } from '../../../src/gateway/media/pcm.ts'
 import { readWavHead } from '../../../src/gateway/media/wav-head.ts'
 
@@ -115,4 +116,15 @@ test('what a file says comes as finals, each word in one of them', async (t) => 
       [0, 'b'],
     ],
   )
+})
+
+test('a transcript takes more words than a call may have arguments', async (t) => {
+  const words = Array.from({ length: 200_000 }, (_, at) => ({
+    word: 'a',
+    start: at / 1e5,
+    end: (at + 1) / 1e5,
+  }))
+  const transcript = new Transcript(AUDIO, false)
+  for (const final of finalsOf({ ...RESULT, words }, 3)) transcript.take(final, 0, 3)
+  t.equal(transcript.result().words.length, words.length)
 })

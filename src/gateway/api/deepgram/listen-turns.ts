@@ -113,7 +113,7 @@ class TurnsSocket extends DeepgramSocket {
       case 'final':
         this.#partial = ''
         this.#texts.push(message.segment.text.trim())
-        this.#words.push(...(message.words ?? wordsIn(message.segment.text)))
+        for (const word of message.words ?? wordsIn(message.segment.text)) this.#words.push(word)
         return void this.#heard(message.segment.start, true)
       case 'utterance_end':
         return void this.#end(message.at_seconds, this.#forcing > 0 ? 'manual' : 'model')

@@ -232,7 +232,7 @@ export const CHAT_FIELDS = {
     'whether and which function is to be called',
   ),
   modalities: optional(
-    Type.Array(Type.Enum(['text', 'audio']), { minItems: 1, uniqueItems: true }),
+    Type.Array(Type.Enum(['text', 'audio']), { minItems: 1, maxItems: 2, uniqueItems: true }),
     'what the answer is made of; `audio` requires audio_output',
   ),
   audio: optional(

@@ -241,8 +241,8 @@ function readInput(input: ResponseFields['input'], warn: Warn): ChatMessage[] {
       turn = null
       messages.push(message)
     } else if (turn !== null && turn.tool_calls.length + message.tool_calls.length > 0) {
-      turn.parts.push(...message.parts)
-      turn.tool_calls.push(...message.tool_calls)
+      for (const part of message.parts) turn.parts.push(part)
+      for (const call of message.tool_calls) turn.tool_calls.push(call)
     } else {
       turn = message
       messages.push(message)

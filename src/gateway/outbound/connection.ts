@@ -41,6 +41,8 @@ export interface Exchange extends AnswerSink {
   onPlaced?(bytes: number): void
 }
 
+type Chunks = AsyncIterable<Uint8Array> | Uint8Array[]
+
 /** Keeps the connections of an origin. */
 export interface ConnectionOwner {
   readonly deadlines: Deadlines
@@ -191,12 +193,11 @@ export class Connection extends Perishable implements AnswerSink {
     }
     const text = headText(head, bodyBytes)
     if (body === null) this.#socket.write(text, 'latin1')
-    else if (body instanceof Uint8Array) this.#writeAfter(text, body)
-    else void this.#writeChunks(exchange, text, body)
+    else void this.#writeChunks(exchange, text, body instanceof Uint8Array ? [body] : body)
   }
 
   /** Writes a head and the first part of its body in one system call. */
-  #writeAfter(text: string, chunk: Uint8Array, onWritten?: () => void): void {
+  #writeAfter(text: string, chunk: Uint8Array, onWritten: () => void): void {
     this.#socket.cork()
     this.#socket.write(text, 'latin1')
     this.#socket.write(chunk, onWritten)
@@ -204,7 +205,7 @@ export class Connection extends Perishable implements AnswerSink {
   }
 
   /** Writes a body chunk by chunk; the next one is asked for when the kernel has the last one. */
-  async #writeChunks(exchange: Exchange, text: string, body: AsyncIterable<Uint8Array>): Promise<void> {
+  async #writeChunks(exchange: Exchange, text: string, body: Chunks): Promise<void> {
     this.#writing = true
     let leftBytes = exchange.bodyBytes
     let first = true
@@ -289,8 +290,7 @@ export class Connection extends Perishable implements AnswerSink {
   #finish(exchange: Exchange, clean: boolean): void {
     this.#exchange = null
     this.#paused = false
-    const isOut = !this.#writing && this.#socket.writableLength === 0
-    if (clean && isOut && this.#parser.head.keepsAlive) this.#owner.onIdle(this)
+    if (clean && !this.#writing && this.#parser.head.keepsAlive) this.#owner.onIdle(this)
     else this.close()
     exchange.onEnd()
   }

@@ -50,14 +50,17 @@ export function videoLost(reply: UpstreamReply, found?: Failure): Failure {
   }
 }
 
+/** Gateways answer so, and Cloudflare where the server may have the request: no good answer, and none in time. */
+const LOST_BETWEEN: ReadonlySet<number> = new Set([502, 504, 520, 524])
+
 /**
  * An answer to an order that names no job. A refusal with a status or a reason is known to have ended it; a
- * 502 or 504 comes from something in between, behind which the order may have gone through.
+ * gateway's comes from something in between, behind which the order may have gone through.
  */
 export function orderFailure(reply: UpstreamReply): Failure {
   if (!isGood(reply)) {
     const failure = classify(reply)
-    return reply.status === 502 || reply.status === 504 ? videoLost(reply, failure) : failure
+    return LOST_BETWEEN.has(reply.status) ? videoLost(reply, failure) : failure
   }
   return errorInside(objectOf(reply) ?? {}, reply) ?? videoLost(reply)
 }

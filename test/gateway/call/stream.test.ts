@@ -286,13 +286,15 @@ t.test('an entry that does not stream answers in one piece', async (t) => {
   const message = { role: 'assistant', content: 'hello', tool_calls: [called] }
   const { origin } = await upstream(t, (response) => {
     const usage = { prompt_tokens: 100, completion_tokens: 10 }
-    response.end(JSON.stringify({ choices: [{ index: 0, message, finish_reason: 'tool_calls' }], usage }))
+    const other = { index: 1, message: { role: 'assistant', content: 'hi' }, finish_reason: 'stop' }
+    const choices = [{ index: 0, message, finish_reason: 'tool_calls' }, other]
+    response.end(JSON.stringify({ choices, usage }))
   })
   const bad = await upstream(t, (response) => response.writeHead(500).end())
   const at = (url: string) => entryAt(url, { kind: 'plain' })
   const { services, request } = gatewayRig(t, { entries: [at(bad.origin), at(origin)], providers: [plain] })
   const tools = [{ name: 'add', description: null, parameters: null }]
-  const call = request('chat', chatCall({ tools }))
+  const call = request('chat', chatCall({ tools, extras: [{ name: 'n', value: 2, required: true }] }))
   const attempts: WatchedAttempt[] = []
   const watch = {
     attempted: (one: WatchedAttempt) => void attempts.push(one),
@@ -307,6 +309,7 @@ t.test('an entry that does not stream answers in one piece', async (t) => {
   t.same(pieces, [
     { type: 'text', text: 'hello' },
     { type: 'tool_call', index: 0, id: 'c1', name: 'add', arguments: '{}' },
+    { type: 'text', text: 'hi', choice: 1 },
   ])
   t.equal(call.context.routing.attempts.length, 2)
   t.match(attempts, [

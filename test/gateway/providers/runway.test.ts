@@ -123,6 +123,8 @@ t.test('an order that may have gone through is never known to have failed', asyn
   for (const step of [
     next(null, '', 502),
     next(null, '', 504),
+    next(null, '', 520),
+    next(null, '', 524),
     next(null, {}),
     next(state, {}, 404),
     next(state, { error: 'x' }, 401),

@@ -428,10 +428,15 @@ function* speechDeltas({ audio, mediaType, times }: SpeechResult): Generator<Del
     yield index === 0 && times !== undefined ? { bytes, mediaType, times } : { bytes, mediaType }
 }
 
-function* chatDeltas({ content, tool_calls: calls, audio }: ChatResult): Generator<ChatDelta> {
-  if (content !== '') yield { type: 'text', text: content }
-  if (audio !== null) yield { type: 'audio', base64: audio.base64 }
-  for (const [index, call] of calls.entries()) yield { type: 'tool_call', index, ...call }
+function* chatDeltas(result: ChatResult): Generator<ChatDelta> {
+  for (const [at, one] of [result, ...(result.others ?? [])].entries()) {
+    const choice = at === 0 ? {} : { choice: at }
+    const { content: text, logprobs, tool_calls: calls, audio } = one
+    if (logprobs !== undefined) yield { type: 'text', text, ...choice, logprobs }
+    else if (text !== '') yield { type: 'text', text, ...choice }
+    if (audio !== null) yield { type: 'audio', base64: audio.base64, ...choice }
+    for (const [index, call] of calls.entries()) yield { type: 'tool_call', index, ...call, ...choice }
+  }
 }
 
 /**

@@ -31,15 +31,7 @@ export const MONEY = 'ledger/money_steps'
 
 const beginCall = script('ledger/begin_call', {
   keys: [
-    'slot',
-    'void',
-    'account',
-    'grants',
-    'spent',
-    'reservations',
-    'leases',
-    'charged',
-    'end_user',
+    ...['slot', 'void', 'account', 'grants', 'spent', 'reservations', 'leases', 'charged', 'end_user'],
     'lost',
   ],
   args: [

@@ -254,13 +254,15 @@ t.test(
     const [own, changed] = [noted(one), noted(other)]
     await one.jobs.cancel('tj_none', { workspace: 'acme', app: 'app' }, KEEP)
     t.ok(await waitUntil(() => changed.includes('tj_none')))
+    await one.jobs.erase(specOf('acme', { id: 'tj_gone' }), KEEP)
+    t.ok(await waitUntil(() => changed.includes('tj_gone')))
 
     const key = storedKey()
     await one.keys.create(key)
     await one.keys.replace({ ...key, name: 'other' }, await one.keys.version())
     await one.keys.revoke(key.id)
     await one.catalog.change(changeOf([publish(routeOf('acme'), { n: 1 })]))
-    t.ok(await waitUntil(() => changed.length === 5), `keys and the catalog: ${changed}`)
+    t.ok(await waitUntil(() => changed.length === 6), `keys and the catalog: ${changed}`)
     t.same(own, [], 'who changed it knows')
   },
 )

@@ -15,7 +15,7 @@ import { LiveSessions } from '../../src/gateway/live/sessions.ts'
 import { configuredProvider, entry, facts } from './catalog.ts'
 import { type DoorsRigOptions, openDoors } from './doors-rig.ts'
 import { type LocalCertificate, startEdge } from './edge.ts'
-import { RATE, WORDS } from './live-words.ts'
+import { RATE, WORDS, wordsAudio } from './live-words.ts'
 import { SocketClient } from './socket-client.ts'
 
 export const LIVE_FACTS: LiveFacts = {
@@ -103,4 +103,14 @@ export class LiveClient extends SocketClient {
       .map(({ segment }) => (segment as { text: string }).text)
       .join(' ')
   }
+}
+
+/** A session whose caller says so many words, and that has come to its end. */
+export async function wordsSession(rig: LiveRig, count: number): Promise<LiveClient> {
+  const caller = rig.connect()
+  await caller.message('ready')
+  await caller.speak(wordsAudio(0, count))
+  caller.send({ type: 'end' })
+  await caller.message('done')
+  return caller
 }

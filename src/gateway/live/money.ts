@@ -121,17 +121,13 @@ export class SessionMoney {
   }
 
   async #changeTo(selection: Selection): Promise<Selection> {
-    if (this.#next !== null && !isFor(this.#next, selection)) {
-      void this.#settle(this.#next)
+    const next = this.#next
+    if (next !== null && !selection.candidates.every(({ entry }) => reserves(next, entry))) {
+      void this.#settle(next)
       this.#next = null
     }
-    if (this.#next === null) {
-      const reserving = this.#reserve(selection).then((next) => {
-        this.#next = next
-      })
-      await this.#hold(reserving)
-    }
-    const { selection: reserved } = this.#next!.reservation
+    this.#next ??= await this.#hold(this.#reserve(selection))
+    const { selection: reserved } = this.#next.reservation
     this.#refusal = null
     this.#roll()
     if (this.#isOver) await this.end()
@@ -139,19 +135,22 @@ export class SessionMoney {
   }
 
   /** Nothing else is reserved, and nothing is settled for good, before `asking` is over. */
-  async #hold(asking: Promise<void>): Promise<void> {
-    const over = asking.catch(() => {})
+  async #hold<Asked>(asking: Promise<Asked>): Promise<Asked> {
+    const over = asking.then(
+      () => {},
+      () => {},
+    )
     this.#asking = over
     try {
-      await asking
+      return await asking
     } finally {
       if (this.#asking === over) this.#asking = null
     }
   }
 
-  #covers({ entry: paid, reservation }: Slice, entry: Entry): boolean {
-    const isReserved = reservation.selection.candidates.some((candidate) => candidate.entry === entry)
-    return isReserved && (paid === null || paid.provider.access === entry.provider.access)
+  #covers(slice: Slice, entry: Entry): boolean {
+    const { entry: paid } = slice
+    return reserves(slice, entry) && (paid === null || paid.provider.access === entry.provider.access)
   }
 
   /** Names the entry that the seconds to come are spent at. */
@@ -254,10 +253,9 @@ function newSlice(reservation: Reservation, nowMs: number): Slice {
   return { reservation, sinceMs: nowMs, entry: null, used: new Map(), usedSeconds: 0, accruedMs: nowMs }
 }
 
-/** Whether it is reserved for all entries of the selection. */
-function isFor({ reservation }: Slice, { candidates }: Selection): boolean {
-  const reserved = new Set(reservation.selection.candidates.map(({ entry }) => entry))
-  return candidates.every(({ entry }) => reserved.has(entry))
+/** Whether it is reserved for the entry. */
+function reserves({ reservation }: Slice, entry: Entry): boolean {
+  return reservation.selection.candidates.some((candidate) => candidate.entry === entry)
 }
 
 /** Cost of a slice at what each entry was paid of it. */

@@ -95,7 +95,7 @@ async function tunnelled(
   const { request } = to.protocol === 'https:' ? await import('node:https') : await import('node:http')
   const path = `${isIPv6(host) ? `[${host}]` : host}:${port}`
   return new Promise((resolve, reject) => {
-    // By itself it would have the proxy's certificate be the target's, after the header.
+    // Node by itself holds the proxy's certificate to the name in the header, which is the target's.
     const servername = isIP(to.host) === 0 ? to.host : ''
     const own = { headers: { host: path, ...headers }, agent: false, servername, signal, ...TO_HOST }
     const asked = request({ ...to, method: 'CONNECT', path, ...own })

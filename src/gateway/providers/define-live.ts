@@ -108,7 +108,7 @@ class WireStepper implements LiveStepper {
     return { ...received, events: [...received.events, ...warningEvents] }
   }
 
-  /** A message that its provider's wire does not bear breaks no other session. */
+  /** A message that its provider's wire cannot read ends no other session. */
   #read(message: JsonObject): Received {
     try {
       return receivedOf(this.#wire.read(message))

@@ -4,7 +4,7 @@ import type { AccountView } from '../../../src/contracts/ledger.ts'
 import type { AdmittedContext } from '../../../src/gateway/call/context/call-context.ts'
 import { configuredProvider, entry, facts, principal } from '../../support/catalog.ts'
 import { Dice } from '../../support/dice.ts'
-import { LIVE_FACTS, type LiveRig, openLive, wordsEntry } from '../../support/live-rig.ts'
+import { LIVE_FACTS, type LiveRig, openLive, wordsEntry, wordsSession } from '../../support/live-rig.ts'
 import { serveWords, serveWordsApart, wordsAudio, wordsText } from '../../support/live-words.ts'
 
 /** As in `LIVE_FACTS`: 3.6 USD an hour. */
@@ -143,11 +143,7 @@ for (const access of ['byok', 'platform'] as const)
     }
     const entries = [entryOf('first', dying.origin, 'platform'), entryOf('second', sound.origin, access)]
     const rig = await rigWith(t, 10 * SLICE_MICROS, entries)
-    const caller = rig.connect()
-    await caller.message('ready')
-    await caller.speak(wordsAudio(0, 8))
-    caller.send({ type: 'end' })
-    await caller.message('done')
+    const caller = await wordsSession(rig, 8)
     t.equal(caller.text, wordsText(8))
     t.match(caller.of('switched'), [{ to: { provider: 'second' } }])
     await rig.settled()

@@ -1,6 +1,6 @@
 import { test } from 'tap'
 import type { Entry } from '../../../src/contracts/catalog.ts'
-import { type LiveRig, openLive, wordsEntry } from '../../support/live-rig.ts'
+import { type LiveRig, openLive, wordsEntry, wordsSession } from '../../support/live-rig.ts'
 import {
   RATE,
   serveWords,
@@ -71,11 +71,7 @@ test('another entry goes on when the provider fails along with its being ready',
   const first = await serveWords(t, { death: () => ({ how: 'at once', afterSeconds: 0 }) })
   const second = await serveWords(t)
   const rig = await openLive(t, [wordsEntry(first.origin, 'first'), wordsEntry(second.origin, 'second')])
-  const caller = rig.connect()
-  await caller.message('ready')
-  await caller.speak(wordsAudio(0, 4))
-  caller.send({ type: 'end' })
-  await caller.message('done')
+  const caller = await wordsSession(rig, 4)
   t.equal(caller.text, wordsText(4))
   t.match(caller.of('switched'), [{ from: { provider: 'first' }, to: { provider: 'second' } }])
 })
@@ -85,11 +81,7 @@ test('the same entry is tried again when it had worked, and no other is left', a
     death: (connection) => (connection < 2 ? { how: 'reset', afterSeconds: 0.9 } : null),
   })
   const rig = await openLive(t, [wordsEntry(provider.origin, 'only')])
-  const caller = rig.connect()
-  await caller.message('ready')
-  await caller.speak(wordsAudio(0, 9))
-  caller.send({ type: 'end' })
-  await caller.message('done')
+  const caller = await wordsSession(rig, 9)
   t.equal(caller.text, wordsText(9))
   t.equal(caller.of('switched').length, 2)
 })

@@ -6,9 +6,7 @@ import type { ReplyPiece, WholeReply } from '../edge/exchange.ts'
 const SLICE_LENGTH = 64 * 1024
 /** How long the writing of an answer may hold up the event loop. */
 const SLICE_MS = 4
-/**
- * Placeholder of a large member in the JSON text. Drawn at start, so that no caller's or model's text can hold it.
- */
+/** Placeholder of a large member in the JSON text. Drawn at start, so that no caller's or model's text can hold it. */
 const HERE = `large ${randomUUID()}`
 const HERE_IN_JSON = JSON.stringify(HERE)
 

@@ -14,8 +14,7 @@ export interface DemoOptions extends ProviderContext {
 
 /**
  * Serves a catalog without a configuration file: workspace `demo` with one app, one key with every scope, and one route
- * for transcription, translation and speech, which the sandbox answers. Published records are added to it as to a
- * file.
+ * for transcription, translation and speech, which the sandbox answers. Published records are added to it as to a file.
  */
 export function openDemo({ key, ...surroundings }: DemoOptions): Serving {
   const document = {

@@ -2,9 +2,7 @@ import type { Answer } from './reply.ts'
 import type { Socket } from './socket.ts'
 import type { HttpResponse } from './uws.ts'
 
-/**
- * Bytes written in one turn of the loop, so that one fast reader of a large answer does not hold up the others.
- */
+/** Bytes written in one turn of the loop, so that one fast reader of a large answer does not hold up the others. */
 const TURN_BYTES = 1024 * 1024
 /** Twice the 16 KiB in which uWS collects small writes. */
 const MIN_LAST_BYTES = 32_768

@@ -2,9 +2,7 @@ import type { CancelSignal } from '../../contracts/cancellation.ts'
 import type { GatewayError } from '../../contracts/errors.ts'
 import type { UpgradeReply } from './client-socket.ts'
 
-/**
- * One HTTP request and its answer, with everything of uWebSockets.js hidden. Lives until the answer is out.
- */
+/** One HTTP request and its answer, with everything of uWebSockets.js hidden. Lives until the answer is out. */
 export interface Exchange {
   /** The caller's X-LK-Request-ID when it is well-formed, else a new `req_…`. On every answer. */
   readonly requestId: string
@@ -95,9 +93,7 @@ export interface BodyConsumer {
   onError(error: GatewayError): void
 }
 
-/**
- * A body piece: text or bytes as they are, or bytes that go out as base64 text, in slices, following backpressure.
- */
+/** A body piece: text or bytes as they are, or bytes that go out as base64 text, in slices, following backpressure. */
 export type ReplyPiece = string | Uint8Array | { readonly base64: readonly Uint8Array[] }
 
 /**

@@ -26,9 +26,7 @@ export function withoutFields(fields: Fields, names: readonly string[]): Fields 
   return { kind: 'form', values: new Map(kept) }
 }
 
-/**
- * Names that are sources of audio in JSON; in a form they are refused, since only one of two could be meant.
- */
+/** Names that are sources of audio in JSON; in a form they are refused, since only one of two could be meant. */
 export const AUDIO_SOURCES: ReadonlySet<string> = new Set([
   ...['audio_base64', 'audio.base64', 'audio.data', 'audio.url', 'audio.upload_id', 'audio[base64]'],
   ...['audio[data]', 'audio[url]', 'audio[upload_id]'],

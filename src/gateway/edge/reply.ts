@@ -23,9 +23,7 @@ export interface Answer extends AnswerHead {
   slices(): Generator<Uint8Array, void>
 }
 
-/**
- * Largest slice that goes to the socket at once; base64 text of three quarters of it, a multiple of three, is one.
- */
+/** Largest slice that goes to the socket at once; base64 text of three quarters of it, a multiple of three, is one. */
 export const SLICE_BYTES = 65_536
 const BASE64_SLICE_SOURCE_BYTES = (SLICE_BYTES / 4) * 3
 
@@ -43,9 +41,7 @@ interface LineStart {
 
 /** Longer values are checked each time: they may be made of a caller's own text, which is not to stay. */
 const REMEMBERED_LENGTH_MAX = 48
-/**
- * Visible characters, space and tab: uWS writes a value as it is, so a CR LF in it would begin a header of its own.
- */
+/** Visible characters, space and tab: uWS writes a value as it is, so a CR LF in it would begin a header of its own. */
 const VALUE = /^[\t\x20-\x7e\x80-\uffff]*$/
 /** The header that every answer begins with; its value is `nosniff`. */
 const FIRST = 'x-content-type-options'
@@ -226,9 +222,7 @@ function* cut(bytes: Uint8Array): Generator<Uint8Array, void> {
     yield bytes.subarray(start, start + SLICE_BYTES)
 }
 
-/**
- * One base64 text over all chunks: the bytes of a chunk after a multiple of three go with the next one.
- */
+/** One base64 text over all chunks: the bytes of a chunk after a multiple of three go with the next one. */
 function* base64Slices(chunks: readonly Uint8Array[]): Generator<Uint8Array, void> {
   const total = chunks.reduce((sum, chunk) => sum + chunk.length, 0)
   const source = Buffer.allocUnsafe(Math.min(BASE64_SLICE_SOURCE_BYTES, total))

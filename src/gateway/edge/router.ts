@@ -7,9 +7,7 @@ export interface Routable {
 
 export type Found<Route> =
   | Served<Route>
-  /**
-   * No route has this path: `allow` is empty. Else the methods that the path takes, for the header `Allow`.
-   */
+  /** No route has this path: `allow` is empty. Else the methods that the path takes, for the header `Allow`. */
   | { readonly route: null; readonly allow: string }
 
 interface Served<Route> {
@@ -102,9 +100,7 @@ function entry<Route>(paths: Map<string, Methods<Route>>, path: string): Methods
   return methods
 }
 
-/**
- * The parameters, percent-decoded; null when the path is another one or a parameter is empty or badly encoded.
- */
+/** The parameters, percent-decoded; null when the path is another one or a parameter is empty or badly encoded. */
 function match(segments: readonly string[], path: string): string[] | null {
   const parts = path.split('/')
   const open = segments.at(-1) === '*'

@@ -27,9 +27,7 @@ export interface ForeseenAudio {
   readonly audio: ScannedAudio
 }
 
-/**
- * Looks at a body while it streams past and keeps no byte of the audio. Every method throws GatewayError.
- */
+/** Looks at a body while it streams past and keeps no byte of the audio. Every method throws GatewayError. */
 export interface BodyScanner {
   /** The next bytes. The view is not kept. */
   scan(view: Buffer): void

@@ -261,9 +261,7 @@ async function openWindow(uws: Uws, log: Logger, files?: CertificateFiles): Prom
   return received && new HeadWindow(received)
 }
 
-/**
- * One request, in uWS's callback. Whatever happens in here, `onAborted` is set: without it uWS ends the process.
- */
+/** One request, in uWS's callback. Whatever happens in here, `onAborted` is set: without it uWS ends the process. */
 function accept(
   res: HttpResponse,
   request: HttpRequest,

@@ -93,9 +93,8 @@ export class Socket {
   }
 
   /**
-   * To be called with the last chunk. uWS turns its timer off then, but a socket that is paused must be
-   * resumed: a pause would hide the client's leaving, and one left behind would hang the connection's next
-   * request. That arms it.
+   * To be called with the last chunk. uWS turns its timer off then, but a socket that is paused must be resumed: a
+   * pause would hide the client's leaving, and one left behind would hang the connection's next request. That arms it.
    */
   bodyEnded(): void {
     this.#armedAtMs = null

@@ -71,9 +71,7 @@ export function loadUws(): { uws: Uws; version: string; corkBytes: number } {
   throw new Error(`no build of uWebSockets.js loads on this machine\n${faults.join('\n')}`)
 }
 
-/**
- * The package's `exports` hide its package.json from a require by name, so it is read beside the entry file.
- */
+/** The package's `exports` hide its package.json from a require by name, so it is read beside the entry file. */
 function packageVersion(entry: string, require: NodeJS.Require): string {
   const { version } = require(join(dirname(entry), 'package.json')) as { version: string }
   return version

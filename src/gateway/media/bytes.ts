@@ -36,9 +36,7 @@ function view(bytes: Uint8Array): Buffer {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
 }
 
-/**
- * A chunk stays valid while one more is asked for, so it is only copied where a read crosses into the next.
- */
+/** A chunk stays valid while one more is asked for, so it is only copied where a read crosses into the next. */
 export function joinedBytes(rest: Uint8Array, chunk: Uint8Array): Uint8Array {
   if (rest.length === 0) return chunk
   const both = new Uint8Array(rest.length + chunk.length)

@@ -48,9 +48,7 @@ export function flacStream(info: Uint8Array): FlacStream | null {
   }
 }
 
-/**
- * End of the last frame that follows on another one; 0 when there are no two. A lone header may be chance.
- */
+/** End of the last frame that follows on another one; 0 when there are no two. A lone header may be chance. */
 function lastSample(bytes: Uint8Array, stream: FlacStream): number {
   const ends = new Set<number>()
   let last = 0

@@ -98,9 +98,7 @@ function tally(
   return { frames, bytes: at - start, bitrate: bitrates.size === 1 ? bitrate : null }
 }
 
-/**
- * Where the tags at the end begin (ID3v1, and APEv2 in front of it, which may hold a picture) and where to sample.
- */
+/** Where the tags at the end begin (ID3v1, and APEv2 in front of it, which may hold a picture) and where to sample. */
 async function endOfFrames(window: AudioWindow): Promise<{ end: number; tailAt: number } | null> {
   const { start: tailAt, bytes: tail } = await window.tail()
   let end = window.size
@@ -118,9 +116,7 @@ async function endOfFrames(window: AudioWindow): Promise<{ end: number; tailAt: 
   return { end, tailAt: reachesFarther ? Math.max(0, end - RANGE_BYTES) : tailAt }
 }
 
-/**
- * Seconds of all frames from `from` to the end; null when there is none. Anything else is skipped.
- */
+/** Seconds of all frames from `from` to the end; null when there is none. Anything else is skipped. */
 async function walk(window: AudioWindow, from: number): Promise<number | null> {
   let at = from
   let seconds = 0

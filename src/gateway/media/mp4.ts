@@ -84,9 +84,7 @@ async function readMovie(window: AudioWindow, moov: Box): Promise<Movie> {
   return { timescale, track, isFragmented, defaultTicks: defaults.get(track?.id ?? -1) ?? 0 }
 }
 
-/**
- * Ticks from the beginning to the end of the last fragment in the last range; null when none is to be found there.
- */
+/** Ticks from the beginning to the end of the last fragment in the last range; null when none is to be found there. */
 async function lastEnd(window: AudioWindow, movie: Movie): Promise<number | null> {
   if (!window.seekable || window.size <= RANGE_BYTES) return null
   const { start: tailAt, bytes } = await window.tail()
@@ -381,9 +379,7 @@ async function* boxes(window: AudioWindow, at: number, end: number): AsyncGenera
   }
 }
 
-/**
- * The box whose header `bytes` begins with, at `at` within something that ends at `end`; null when it is none.
- */
+/** The box whose header `bytes` begins with, at `at` within something that ends at `end`; null when it is none. */
 export function readBox(bytes: Uint8Array, at: number, end: number): Box | null {
   if (bytes.length < 8) return null
   const short = u32be(bytes, 0)

@@ -5,14 +5,10 @@ import { OPUS_RATE, opusSamples } from './opus.ts'
 import type { AudioWindow } from './window.ts'
 import { RANGE_BYTES } from './window.ts'
 
-/**
- * A page is at most a header of 27 bytes, 255 lengths, and 255 segments of 255 bytes (RFC 3533 section 6).
- */
+/** A page is at most a header of 27 bytes, 255 lengths, and 255 segments of 255 bytes (RFC 3533 section 6). */
 const PAGE_MAX_BYTES = 27 + 255 + 255 * 255
 const HEADER_MAX_BYTES = 27 + 255
-/**
- * Header, lengths, and enough of the first packet to know its codec: STREAMINFO in Ogg FLAC reaches farthest.
- */
+/** Header, lengths, and enough of the first packet to know its codec: STREAMINFO in Ogg FLAC reaches farthest. */
 const STEP_BYTES = HEADER_MAX_BYTES + 64
 const FIRST_PAGE = 0x02
 /** More streams in a row are not counted. */
@@ -67,9 +63,7 @@ function streamSeconds({ start, end, preSkip, sampleRate }: Stream): number {
   return start === null ? 0 : Math.max(0, end - start - preSkip) / sampleRate
 }
 
-/**
- * Goes through pages from `at` on, until the sound has begun when that is enough. Returns where it stopped.
- */
+/** Goes through pages from `at` on, until the sound has begun when that is enough. Returns where it stopped. */
 async function readPages(
   window: AudioWindow,
   at: number,
@@ -161,9 +155,7 @@ function readStream({ serial, contentAt: at }: Page, bytes: Uint8Array): Stream 
   return null
 }
 
-/**
- * Takes the end from the last page. False when it is not of this stream, or cannot be the end of all these bytes.
- */
+/** Takes the end from the last page. False when it is not of this stream, or cannot be the end of all these bytes. */
 async function readLastPage(window: AudioWindow, stream: Stream): Promise<boolean> {
   const { bytes } = await window.tail()
   for (let at = lastIndexOf(bytes, 'OggS', bytes.length); at >= 0; at = lastIndexOf(bytes, 'OggS', at - 1)) {

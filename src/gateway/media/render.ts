@@ -66,8 +66,7 @@ function textLines(text: string): string[] {
 }
 
 /**
- * SubRip has no escapes. An arrow in the text would make readers that search for it see a new cue, so it is
- * shortened.
+ * SubRip has no escapes. An arrow in the text would make readers that search for it see a new cue, so it is shortened.
  */
 function renderSrt(cues: readonly Cue[]): string {
   return cues

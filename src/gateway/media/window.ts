@@ -6,13 +6,10 @@ import { joinedBytes } from './bytes.ts'
 export const RANGE_BYTES = 256 * 1024
 /** After so many ranges one pass over everything is cheaper, for the store as for us. */
 const RANGES_MAX = 4
-/**
- * A pass over the audio may have to begin again once: a container is searched at its end, then read from its start.
- */
+/** A pass over the audio may have to begin again once: a container is searched at its end, then read from its start. */
 const SCANS_MAX = 2
 /**
- * Calls for every 64 bytes of audio, and some for short ones. Real files need a tenth; one made to be slow
- * stops here.
+ * Calls for every 64 bytes of audio, and some for short ones. Real files need a tenth; one made to be slow stops here.
  */
 const STEPS_MIN = 10_000
 const STEP_BYTES = 64

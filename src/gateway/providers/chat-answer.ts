@@ -98,9 +98,7 @@ export function chatEnding(settled: ReturnType<typeof settleChat>): Ending<ChatR
     : { kind: 'failed', failure: settled.failure }
 }
 
-/**
- * OpenAI says `stop` when a tool was forced; the caller is told the same whichever way the call came about.
- */
+/** OpenAI says `stop` when a tool was forced; the caller is told the same whichever way the call came about. */
 function finishOf({ refusal, toolCalls, finishReason }: ChoiceAnswer): FinishReason | null {
   if (refusal !== '') return 'content_filter'
   return finishReason === 'stop' && toolCalls.length > 0 ? 'tool_calls' : finishReason

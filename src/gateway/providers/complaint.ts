@@ -56,9 +56,7 @@ export function complaintIn(body: JsonObject): Complaint {
   }
 }
 
-/**
- * Reasons of single items come first: they tell a bad key from a bad field where the code is one for both.
- */
+/** Reasons of single items come first: they tell a bad key from a bad field where the code is one for both. */
 function codesOf(inner: JsonObject, items: readonly JsonObject[]): string[] {
   const { code, err_code, error_code, category, type, status, details } = inner
   const particular = [asObject(details)?.error_code, ...items.flatMap((item) => [item.reason, item.type])]

@@ -56,9 +56,7 @@ function classifyComplaint(complaint: Complaint, { status, headers }: Head): Fai
   }
 }
 
-/**
- * An answer with a good status whose content cannot be used: the provider's fault, so another entry may do better.
- */
+/** An answer with a good status whose content cannot be used: the provider's fault, so another entry may do better. */
 export function unusable(reply: Pick<UpstreamReply, 'status'>, reason: string): Failure {
   return { kind: 'server', status: reply.status, reason, retryAfterMs: null, providerMessage: null }
 }

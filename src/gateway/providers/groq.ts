@@ -54,9 +54,7 @@ const WHOLE_BODY: DatedSource = {
   asOf: '2026-11-21',
 }
 
-/**
- * https://console.groq.com/docs/api-reference; groq-sdk 1.6.0. Its 498 means overload and is read as such.
- */
+/** https://console.groq.com/docs/api-reference; groq-sdk 1.6.0. Its 498 means overload and is read as such. */
 export const groq: Provider = {
   kind: 'groq',
   baseUrl: 'https://api.groq.com/openai/v1',

@@ -15,9 +15,7 @@ const VERSION = '2024-11-06'
 /** Runway asks not to be polled faster. */
 const POLL_MS = 5_000
 
-/**
- * Models that must be told the frame, and those that must be told the length too; the others have defaults.
- */
+/** Models that must be told the frame, and those that must be told the length too; the others have defaults. */
 const NEEDS_RATIO = /^(?:gen4|veo)/
 const NEEDS_DURATION = /^gen4/
 const DEFAULT_RATIO = '1280:720'

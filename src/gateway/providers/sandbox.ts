@@ -49,9 +49,7 @@ const LIVE_FAULTS = {
   ),
 }
 
-/**
- * Faults that a route entry can order from the sandbox, so that failover can be watched without a real provider.
- */
+/** Faults that a route entry can order from the sandbox, so that failover can be watched without a real provider. */
 export const SANDBOX_OPTIONS = Type.Object(
   {
     delay_ms: Type.Optional(

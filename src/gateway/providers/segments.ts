@@ -2,9 +2,7 @@ import type { Segment, Word } from '../../contracts/calls.ts'
 
 /** A silence this long ends a segment, seconds. */
 const GAP_SECONDS = 1
-/**
- * A full stop ends a segment only when it has lasted this long, seconds: "Yes." and "Dr." are no segments.
- */
+/** A full stop ends a segment only when it has lasted this long, seconds: "Yes." and "Dr." are no segments. */
 const SENTENCE_MIN_SECONDS = 1
 /** Longest segment, seconds, and UTF-16 units: what a reader of subtitles can follow. */
 const SEGMENT_MAX_SECONDS = 12

@@ -77,9 +77,8 @@ async function answerResult(
 }
 
 /**
- * The bytes of an object, the first of them read: what keeps it from being read is a status, and no answer
- * that breaks off. Left before its first step, as every HEAD leaves it, the store's own generator would keep
- * its file open.
+ * The bytes of an object, the first of them read: what keeps it from being read is a status, and no answer that breaks
+ * off. Left before its first step, as every HEAD leaves it, the store's own generator would keep its file open.
  */
 async function opened(
   objects: Objects,

@@ -38,9 +38,7 @@ interface Slice {
 /** Samples come this late at most; after it a node that sends none is gone. */
 const LATE_MS = 30_000
 
-/**
- * The samples of all nodes in the last while. They are read once, and kept as far as rules go by them.
- */
+/** The samples of all nodes in the last while. They are read once, and kept as far as rules go by them. */
 export class SampleWindow {
   readonly #samples: Pick<NodeSamples, 'since'>
   /** By node and moment. */

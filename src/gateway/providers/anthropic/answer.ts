@@ -23,9 +23,7 @@ export function finishReasonOf(stopReason: unknown): FinishReason | null {
   return FINISH_REASONS.get(stopReason) ?? null
 }
 
-/**
- * A whole message; null when it is none. Thinking, and kinds of blocks that are not known, are passed over.
- */
+/** A whole message; null when it is none. Thinking, and kinds of blocks that are not known, are passed over. */
 export function readMessage(body: JsonObject): ChatAnswer | null {
   if (body.type !== 'message' || !Array.isArray(body.content)) return null
   const blocks = objectsIn(body.content)
@@ -65,9 +63,7 @@ const COUNTED = [
   'output_tokens',
 ] as const
 
-/**
- * The counts of `usage`, over those that came before: a stream tells some at its beginning, the totals at its end.
- */
+/** The counts of `usage`, over those that came before: a stream tells some at its beginning, the totals at its end. */
 export function readCounts(usage: unknown, before: Counts = {}): Counts {
   const counts = asObject(usage) ?? {}
   const known = COUNTED.filter((name) => Number.isSafeInteger(counts[name]) && Number(counts[name]) >= 0)

@@ -71,9 +71,7 @@ function encodePart(part: ChatPart): JsonObject[] {
   return [{ type: 'image', source: { type: 'base64', media_type: mediaType, data: source.base64 } }]
 }
 
-/**
- * Models write arguments as text, which here must be an object again; no text at all stands for no arguments.
- */
+/** Models write arguments as text, which here must be an object again; no text at all stands for no arguments. */
 function encodeToolCall({ id, name, arguments: given }: ToolCall): JsonObject {
   const input = given.trim() === '' ? {} : parseObject(given)
   if (input === null) throw new Unsendable('messages: the arguments of a tool call must be a JSON object')

@@ -7,9 +7,7 @@ import { ASSEMBLYAI_OPTIONS, requestHeaders, transcription } from './transcripti
 /** There is no list of models; the list of transcripts, cut to one, tells whether the credential is taken. */
 const models = modelList({ path: '/v2/transcript?limit=1', headers: requestHeaders, names: () => [] })
 
-/**
- * https://www.assemblyai.com/docs; `https://api.eu.assemblyai.com` keeps the audio in Europe. It takes no seed.
- */
+/** https://www.assemblyai.com/docs; `https://api.eu.assemblyai.com` keeps the audio in Europe. It takes no seed. */
 export const assemblyai: Provider = {
   kind: 'assemblyai',
   baseUrl: 'https://api.assemblyai.com',

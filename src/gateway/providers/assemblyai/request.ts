@@ -10,9 +10,7 @@ import { encodeRedaction } from './redaction.ts'
 const PROMPTED = /^(?:universal-3|assemblyai-stt-)/
 const PROMPT_WORDS_MAX = 1_500
 
-/**
- * Languages of a model that has but a few; https://www.assemblyai.com/docs/pre-recorded-audio/supported-languages
- */
+/** Languages of a model that has but a few; https://www.assemblyai.com/docs/pre-recorded-audio/supported-languages */
 const LANGUAGES_OF: ReadonlyMap<string, ReadonlySet<string>> = new Map([
   ['universal-3-pro', new Set(['en', 'es', 'pt', 'fr', 'de', 'it'])],
 ])

@@ -32,9 +32,7 @@ type State =
   | { readonly stage: 'poll'; readonly id: string; readonly polls: number; readonly troubles: number }
   | { readonly stage: 'delete'; readonly id: string; readonly ending: TranscriptionEnding }
 
-/**
- * Short audio is done in seconds, so the first looks are closer together than the 3 s that the provider advises.
- */
+/** Short audio is done in seconds, so the first looks are closer together than the 3 s that the provider advises. */
 const FIRST_POLL_MS = 1_000
 const POLL_MS = 3_000
 /** From this poll on they are equally far apart. */

@@ -173,9 +173,7 @@ function isUnplaced(channels: readonly Channel[], segments: readonly Segment[]):
   return channels.some(({ text }, index) => text !== '' && !segments.some(({ channel }) => channel === index))
 }
 
-/**
- * The languages that were heard, a channel at a time; null for one that is not known. Silent channels have none.
- */
+/** The languages that were heard, a channel at a time; null for one that is not known. Silent channels have none. */
 export function languagesHeard(
   { results }: JsonObject,
   options: TranscriptionOptions,

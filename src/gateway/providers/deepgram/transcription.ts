@@ -152,9 +152,7 @@ function decodeReply(
   return { kind: 'done', result }
 }
 
-/**
- * Audio that turned out to be in a language whose entities the provider does not know has not been redacted.
- */
+/** Audio that turned out to be in a language whose entities the provider does not know has not been redacted. */
 function unredacted(
   languages: readonly (string | null)[],
   { redaction }: TranscriptionOptions,

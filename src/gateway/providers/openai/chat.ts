@@ -232,9 +232,7 @@ function answersAloud(call: ChatCall, { model }: Target, { audioOnly }: ChatShap
   return !call.messages.some(({ parts }) => parts.some(({ type }) => type === 'audio'))
 }
 
-/**
- * The format of a spoken answer, `pcm16` under the name that speech has for it; null: nothing is to be spoken.
- */
+/** The format of a spoken answer, `pcm16` under the name that speech has for it; null: nothing is to be spoken. */
 function audioFormat(call: ChatCall, target: Target, shape: ChatShape, stream: boolean): string | null {
   if (!answersAloud(call, target, shape)) return null
   const { audio } = shape

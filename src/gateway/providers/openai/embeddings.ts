@@ -38,9 +38,7 @@ export function embeddingsOperation(
   }
 }
 
-/**
- * One embedding for each text, in the order of the texts, whatever the order of the answer; else what is wrong.
- */
+/** One embedding for each text, in the order of the texts, whatever the order of the answer; else what is wrong. */
 function readEmbeddings(
   body: JsonObject,
   { input, dimensions }: EmbeddingsCall,

@@ -20,9 +20,7 @@ type ReplyFormat = 'json' | 'verbose_json' | 'diarized_json'
 
 /** Options that one family of models supports in OpenAI's transcription form. */
 export interface TranscriptionShape {
-  /**
-   * When to ask for `verbose_json`: it alone has times, language and duration, but not every model has it.
-   */
+  /** When to ask for `verbose_json`: it alone has times, language and duration, but not every model has it. */
   readonly verbose: 'always' | 'when_needed' | 'never'
   readonly diarized: boolean
   readonly language: 'language' | 'languages[]'

@@ -8,8 +8,11 @@ const MAX_DEPTH = 128
  * MB would become two gigabytes.
  */
 const MAX_VALUES = 500_000
+/** The names of one object: half a million of them take a second to parse and check. */
+const MAX_NAMES = 10_000
 
 const COMMA = 0x2c
+const BRACE = 0x7b
 
 /**
  * Watches the structure of a JSON body while it arrives, so that no body is parsed that would take more
@@ -19,6 +22,8 @@ const COMMA = 0x2c
 export class JsonStructure {
   #depth = 0
   #values = 0
+  /** By level, the names of an object; of an array, so few that no comma makes them too many. */
+  readonly #names = [0]
   #inString = false
   readonly #string = new JsonString()
 
@@ -43,17 +48,25 @@ export class JsonStructure {
         this.#inString = true
         return at + 1
       }
-      if (byte === COMMA) this.#count()
+      if (byte === COMMA) this.#next()
       // Both brackets that open, and both that close, differ in this bit alone.
-      else if ((byte | 0x20) === 0x7b) this.#open()
-      else if ((byte | 0x20) === 0x7d) this.#depth -= 1
+      else if ((byte | 0x20) === 0x7b) this.#open(byte)
+      else if ((byte | 0x20) === 0x7d) this.#depth = Math.max(0, this.#depth - 1)
     }
     return view.length
   }
 
-  #open(): void {
+  #open(bracket: number): void {
     this.#depth += 1
     if (this.#depth > MAX_DEPTH) throw invalid(`the body is nested over ${MAX_DEPTH} levels deep`)
+    this.#names[this.#depth] = bracket === BRACE ? 1 : -MAX_VALUES
+    this.#count()
+  }
+
+  #next(): void {
+    const names = (this.#names[this.#depth] ?? 0) + 1
+    if (names > MAX_NAMES) throw invalid(`an object of the body has over ${MAX_NAMES} names`)
+    this.#names[this.#depth] = names
     this.#count()
   }
 

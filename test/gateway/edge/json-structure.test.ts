@@ -18,9 +18,10 @@ function passes(chunks: readonly Buffer[]): boolean {
 
 const text = (json: string) => Buffer.from(json)
 
-t.test('depth and number of values have bounds', async (t) => {
+t.test('depth and numbers of values and names have bounds', async (t) => {
   const nested = (levels: number) => '['.repeat(levels) + ']'.repeat(levels)
   const listOf = (values: number) => `[${'0,'.repeat(values - 1)}0]`
+  const object = (names: number) => `{${Array.from({ length: names }, (_, n) => `"${n}":[0,0]`).join()}}`
   const rows: [string, string, boolean][] = [
     ['128 levels', nested(128), true],
     ['129 levels', nested(129), false],
@@ -28,6 +29,9 @@ t.test('depth and number of values have bounds', async (t) => {
     ['many levels one after the other', `[${`${nested(100)},`.repeat(50)}0]`, true],
     ['500 000 numbers', listOf(500_000), true],
     ['more of them', listOf(500_001), false],
+    ['10 000 names', object(10_000), true],
+    ['more of them', object(10_001), false],
+    ['as many in each of three objects', `[${object(10_000)},${object(10_000)},${object(10_000)}]`, true],
     ['a million empty lists', `[${'[],'.repeat(1_000_000)}[]]`, false],
     ['brackets that never close', '['.repeat(1_000_000), false],
     ['brackets and commas in a string', JSON.stringify({ a: '[,{'.repeat(1_000_000) }), true],

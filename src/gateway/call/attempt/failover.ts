@@ -172,7 +172,7 @@ class Failover<Active extends ActiveCall, Got> {
     let retryAfterMs = await taking
     while (job !== null && retryAfterMs > 0 && clock.now() + retryAfterMs < attempt.deadlineAtMs) {
       await sleep(clock, retryAfterMs, { signal }).catch((left: unknown) => {
-        health.released(entry)
+        health.released(entry, startMs)
         throw left
       })
       retryAfterMs = (await takeAccountUnits(state, entry.provider, call)) ?? 0
@@ -197,7 +197,7 @@ class Failover<Active extends ActiveCall, Got> {
     if (permit.queueMs > 0) services.watch?.waited(candidate.entry, services.clock.now() - askedMs)
     if (signal.aborted) {
       lease?.release()
-      services.health.released(candidate.entry)
+      services.health.released(candidate.entry, askedMs)
     }
     signal.throwIfAborted()
     const startMs = services.clock.now()
@@ -418,6 +418,7 @@ class AttemptRecorder implements AttemptRecord {
     const nowMs = this.#services.clock.now()
     const passedMs = this.#waited(nowMs)
     if (streamed) this.#firstDeltaMs = passedMs
+    else this.#services.health.connected(this.candidate.entry, this.#startedMs)
     const milliseconds = this.#note(200, 'ok', null, nowMs)
     this.#services.latency.note(this.candidate.entry, milliseconds, nowMs)
     this.#placed?.answered()
@@ -427,7 +428,7 @@ class AttemptRecorder implements AttemptRecord {
   succeeded(): void {
     if (!this.#close('ok')) return
     this.#context.trace?.attemptEnded(200, null)
-    this.#services.health.succeeded(this.candidate.entry, this.#services.clock.now())
+    this.#services.health.succeeded(this.candidate.entry, this.#services.clock.now(), this.#startedMs)
   }
 
   /** @param blamed false when the entry is not to blame: nothing was sent to it, or it did answer */
@@ -436,8 +437,8 @@ class AttemptRecorder implements AttemptRecord {
     const wasAnswered = this.#answered
     if (!this.#closeFailed(failure, blamed)) return
     if (blamed && !(wasAnswered && this.#placed?.isPoolUp === true))
-      this.#services.health.failed(this.candidate.entry, failure, this.#services.clock.now())
-    else this.#services.health.released(this.candidate.entry)
+      this.#services.health.failed(this.candidate.entry, failure, this.#services.clock.now(), this.#startedMs)
+    else this.#services.health.released(this.candidate.entry, this.#startedMs)
   }
 
   /**
@@ -457,7 +458,7 @@ class AttemptRecorder implements AttemptRecord {
     if (!this.#close('abandoned')) return
     if (!this.#answered) this.#note(null, reason, null)
     this.#context.trace?.attemptLeft()
-    this.#services.health.released(this.candidate.entry)
+    this.#services.health.released(this.candidate.entry, this.#startedMs)
   }
 
   #closeFailed(failure: Failure, blamed: boolean): boolean {

@@ -215,15 +215,15 @@ export class Shadows implements ShadowAsker {
     try {
       const ended = await this.#ask(call, startMs)
       if ('failure' in ended) {
-        if (ended.blamed) this.#health.failed(entry, ended.failure, clock.now())
-        else this.#health.released(entry)
+        if (ended.blamed) this.#health.failed(entry, ended.failure, clock.now(), startMs)
+        else this.#health.released(entry, startMs)
         return this.#end(pair, ended.failure.kind, null)
       }
       answer = ended.got
-      this.#health.succeeded(entry, clock.now())
+      this.#health.succeeded(entry, clock.now(), startMs)
     } catch {
       // It was given up, or a store failed.
-      this.#health.released(entry)
+      this.#health.released(entry, startMs)
       return this.#end(pair, 'abandoned', null)
     } finally {
       timer.close()

@@ -52,14 +52,17 @@ export interface CircuitBreakers {
   /** The same with its history, for the console. */
   condition(entry: Entry, nowMs: number): EntryCondition
   /**
-   * Whether an attempt may begin. Takes the one trial of a half-open breaker, which `succeeded`, `failed` or `released`
-   * gives back; an open breaker and a cooling entry admit no attempt.
+   * Whether an attempt may begin. Takes the one trial of a half-open breaker, which the attempt's end gives back; an
+   * open breaker and a cooling entry admit no attempt. An attempt that began before a trial decides nothing of it.
    */
   admit(entry: Entry, nowMs: number): boolean
-  succeeded(entry: Entry, nowMs: number): void
-  failed(entry: Entry, failure: Failure, nowMs: number): void
+  /** The attempt's line is up, and may be for hours: that ends a trial. */
+  connected(entry: Entry, startedMs: number): void
+  /** @param startedMs when the attempt began; default: now */
+  succeeded(entry: Entry, nowMs: number, startedMs?: number): void
+  failed(entry: Entry, failure: Failure, nowMs: number, startedMs?: number): void
   /** The attempt ended without a verdict, since the caller left. */
-  released(entry: Entry): void
+  released(entry: Entry, startedMs?: number): void
 }
 
 interface Breaker {
@@ -67,8 +70,8 @@ interface Breaker {
   consecutiveFailures: number
   /** Null: closed. */
   openedAtMs: number | null
-  /** End of the lease of the trial that is under way; null: there is none. */
-  trialUntilMs: number | null
+  /** When the trial began that is under way; null: there is none. */
+  trialMs: number | null
   coolingSinceMs: number
   coolingUntilMs: number
   lastFailure: EntryCondition['lastFailure']
@@ -88,10 +91,7 @@ export function createCircuitBreakers(): CircuitBreakers {
   }
 
   return {
-    view(entry, nowMs) {
-      const breaker = breakers.get(entry)
-      return breaker === undefined ? CLOSED : breakerView(breaker, nowMs)
-    },
+    view: (entry, nowMs) => breakerView(breakers.get(entry), nowMs),
 
     condition(entry, nowMs) {
       const breaker = breakers.get(entry)
@@ -106,13 +106,18 @@ export function createCircuitBreakers(): CircuitBreakers {
       const { state, untilMs } = breakerView(breaker, nowMs)
       if (state === 'closed') return true
       if (state !== 'half_open' || (untilMs ?? 0) > nowMs) return false
-      breaker.trialUntilMs = nowMs + TRIAL_LEASE_MS
+      breaker.trialMs = nowMs
       return true
     },
 
-    succeeded(entry, nowMs) {
+    connected(entry, startedMs) {
+      const breaker = breakers.get(entry)
+      if (breaker !== undefined && isOfTrial(breaker, startedMs)) close(breaker)
+    },
+
+    succeeded(entry, nowMs, startedMs = nowMs) {
       const breaker = breakerOf(entry)
-      if (breaker.trialUntilMs !== null) return close(breaker)
+      if (isOfTrial(breaker, startedMs)) return close(breaker)
       // An attempt from before the breaker opened, or in spite of it, decides nothing.
       if (breaker.openedAtMs !== null) return
       breaker.consecutiveFailures = 0
@@ -120,29 +125,26 @@ export function createCircuitBreakers(): CircuitBreakers {
       openIfFailing(breaker, nowMs)
     },
 
-    failed(entry, failure, nowMs) {
+    failed(entry, failure, nowMs, startedMs = nowMs) {
       const { retryAfterMs } = failure
-      const breaker = breakerOf(entry)
       // The call itself is at fault, or over a limit: this says nothing about other calls.
-      if (!tellsOfHealth(failure)) {
-        breaker.trialUntilMs = null
-        return
-      }
+      if (!tellsOfHealth(failure)) return this.released(entry, startedMs)
+      const breaker = breakerOf(entry)
       breaker.lastFailure = { failure, atMs: nowMs }
       if (retryAfterMs !== null) {
         if (breaker.coolingUntilMs <= nowMs) breaker.coolingSinceMs = nowMs
         breaker.coolingUntilMs = Math.max(breaker.coolingUntilMs, nowMs + retryAfterMs)
       }
-      if (breaker.trialUntilMs !== null) return openBreaker(breaker, nowMs)
+      if (isOfTrial(breaker, startedMs)) return openBreaker(breaker, nowMs)
       if (breaker.openedAtMs !== null) return
       breaker.consecutiveFailures += 1
       breaker.window.count(nowMs, true)
       openIfFailing(breaker, nowMs)
     },
 
-    released(entry) {
+    released(entry, startedMs = Number.POSITIVE_INFINITY) {
       const breaker = breakers.get(entry)
-      if (breaker !== undefined) breaker.trialUntilMs = null
+      if (breaker !== undefined && isOfTrial(breaker, startedMs)) breaker.trialMs = null
     },
   }
 }
@@ -152,25 +154,35 @@ function newBreaker(): Breaker {
     window: createCallWindow(),
     consecutiveFailures: 0,
     openedAtMs: null,
-    trialUntilMs: null,
+    trialMs: null,
     coolingSinceMs: 0,
     coolingUntilMs: 0,
     lastFailure: null,
   }
 }
 
-function breakerView(breaker: Breaker, nowMs: number): EntryHealth {
-  const { openedAtMs, trialUntilMs, coolingUntilMs } = breaker
+function breakerView(breaker: Breaker | undefined, nowMs: number): EntryHealth {
+  if (breaker === undefined) return CLOSED
+  const { openedAtMs, trialMs, coolingUntilMs } = breaker
   if (coolingUntilMs > nowMs) return { state: 'cooling', untilMs: coolingUntilMs, openedAtMs }
   if (openedAtMs === null) return CLOSED
   const openUntilMs = openedAtMs + OPEN_MS
   if (openUntilMs > nowMs) return { state: 'open', untilMs: openUntilMs, openedAtMs }
-  return { state: 'half_open', untilMs: trialUntilMs ?? openUntilMs, openedAtMs }
+  return {
+    state: 'half_open',
+    untilMs: trialMs === null ? openUntilMs : trialMs + TRIAL_LEASE_MS,
+    openedAtMs,
+  }
 }
 
 function sinceMs({ openedAtMs, coolingSinceMs }: Breaker, state: EntryHealth['state']): number | null {
   if (state === 'cooling') return coolingSinceMs
   return openedAtMs === null || state !== 'half_open' ? openedAtMs : openedAtMs + OPEN_MS
+}
+
+/** Whether an attempt is the trial, or began beside it. */
+function isOfTrial({ trialMs }: Breaker, startedMs: number): boolean {
+  return trialMs !== null && startedMs >= trialMs
 }
 
 function openIfFailing(breaker: Breaker, nowMs: number): void {
@@ -182,12 +194,12 @@ function openIfFailing(breaker: Breaker, nowMs: number): void {
 }
 
 function openBreaker(breaker: Breaker, nowMs: number): void {
-  breaker.trialUntilMs = null
+  breaker.trialMs = null
   breaker.openedAtMs = nowMs
 }
 
 function close(breaker: Breaker): void {
-  breaker.trialUntilMs = null
+  breaker.trialMs = null
   breaker.openedAtMs = null
   breaker.consecutiveFailures = 0
   // Old failures must not open it again at the next one.

@@ -1,10 +1,8 @@
 // How long until each view of the console can be used, on a node with a month of 10 million calls by 5,000 keys over
 // 500 routes: with the first question after its start, and again; what it weighs, and what axe finds. And how long it
-// takes to read which provider fails, since when and whom it hits.
-// Run: node bench/console-views.ts [--records 10000000] [--keys 5000] [--routes 500] [--folder DATA] [--shots FOLDER]
-//      [--only TEXT] [--gate]
-// DATA is filled once, which takes some minutes, and then taken as it is. With --gate the status is 1 when a view is
-// over a limit.
+// takes to read which provider fails, since when and whom it hits. Run: node bench/console-views.ts [--records
+// 10000000] [--keys 5000] [--routes 500] [--folder DATA] [--shots FOLDER]      [--only TEXT] [--gate] DATA is filled
+// once, which takes some minutes, and then taken as it is. With --gate the status is 1 when a view is over a limit.
 
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { loadavg } from 'node:os'

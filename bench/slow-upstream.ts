@@ -4,9 +4,8 @@ import { answerTasks } from './load/task.ts'
 import type { UpstreamReport, UpstreamTask } from './upstream.ts'
 import { plainReply, verifyingReply } from './upstream-replies.ts'
 
-// A provider that takes each body at a fixed rate. Apart from upstream.ts because a paused socket of node:http
-// stops reading at once, which this one's pace depends on.
-// usage: node bench/slow-upstream.ts PORT BYTES_PER_SECOND
+// A provider that takes each body at a fixed rate. Apart from upstream.ts because a paused socket of node:http stops
+// reading at once, which this one's pace depends on. usage: node bench/slow-upstream.ts PORT BYTES_PER_SECOND
 
 const port = Number(process.argv[2])
 const bytesPerSecond = Number(process.argv[3])

@@ -1,6 +1,5 @@
-// Cost of telling the console of requests while no page is open: nanoseconds for each of them, and
-// the CPU time of all threads in a second in which as many as may be are looked at closely and written.
-// Run: node bench/micro/recorder.ts
+// Cost of telling the console of requests while no page is open: nanoseconds for each of them, and the CPU time of all
+// threads in a second in which as many as may be are looked at closely and written. Run: node bench/micro/recorder.ts
 
 import { mkdtempSync, rmSync } from 'node:fs'
 import { cpus, tmpdir } from 'node:os'

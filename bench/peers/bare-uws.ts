@@ -1,10 +1,8 @@
 import { loadUws } from '../load/uws.ts'
 
-// uWebSockets.js with nothing around it: what a small answer costs at the least, and what its bytes do.
-// usage: node bench/peers/bare-uws.ts PORT
-//   GET /bytes/N   answers with so many bytes
-//   POST /bytes/N  the same once the body is here
-//   GET /          a small answer
+// uWebSockets.js with nothing around it: what a small answer costs at the least, and what its bytes do. usage: node
+// bench/peers/bare-uws.ts PORT   GET /bytes/N   answers with so many bytes   POST /bytes/N  the same once the body is
+// here   GET /          a small answer
 
 const port = Number(process.argv[2])
 

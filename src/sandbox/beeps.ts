@@ -21,16 +21,13 @@ const STEP_SECONDS = 0.002
 /** Steps that one point of the envelope is taken over: 8 ms, two thirds of the shortest dot. */
 const WINDOW_STEPS = 4
 /**
- * The envelope is measured against its peak here and in the stretch on either side, so speakers may differ in
- * volume.
+ * The envelope is measured against its peak here and in the stretch on either side, so speakers may differ in volume.
  */
 const NEIGHBOURHOOD_STEPS = 125
 /** Against that peak, where a tone begins and where it ends. */
 const RISE = 0.55
 const FALL = 0.45
-/**
- * A neighbourhood holds tones when its peak is this part of the recording's, and this many times the noise.
- */
+/** A neighbourhood holds tones when its peak is this part of the recording's, and this many times the noise. */
 const PEAK_PART = 0.05
 const NOISE_FACTOR = 6
 /** Shorter stretches of tone or silence are noise, seconds. */

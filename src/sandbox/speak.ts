@@ -1,10 +1,7 @@
 import { encodeMorse, type Mark, unitSeconds } from './morse.ts'
 import { writeWav } from './wav.ts'
 
-/**
- * Voices are OpenAI's, so that calls can be moved over; each is a tone, in Hz, that telephone bandwidth
- * carries.
- */
+/** Voices are OpenAI's, so that calls can be moved over; each is a tone, in Hz, that telephone bandwidth carries. */
 export const VOICES: Readonly<Record<string, number>> = {
   alloy: 600,
   ash: 450,

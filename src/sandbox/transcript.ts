@@ -131,9 +131,7 @@ const LONG_GAP_UNITS = 12
 /** Units that speeds from 0.25 to 4 have, with some room; seconds. */
 export const UNIT_MIN_SECONDS = 0.009
 export const UNIT_MAX_SECONDS = 0.22
-/**
- * How far lengths may be from those of Morse code, as the mean square of the logarithm. A good hand has 0.02.
- */
+/** How far lengths may be from those of Morse code, as the mean square of the logarithm. A good hand has 0.02. */
 const MISFIT_MAX = 0.1
 /** Part of the symbols that may stand for nothing. */
 const UNKNOWN_PART_MAX = 0.2
@@ -141,10 +139,7 @@ const UNKNOWN_PART_MAX = 0.2
 const STRAY_PART_MAX = 0.15
 /** Stands for a symbol that stands for nothing. */
 export const UNKNOWN = '\ufffd'
-/**
- * Draws the unit towards the expected one where the lengths leave it open: "tt" is "i" at a third of the
- * speed.
- */
+/** Draws the unit towards the expected one where the lengths leave it open: "tt" is "i" at a third of the speed. */
 const EXPECTATION_WEIGHT = 0.01
 /** Lengths that the unit is fitted to. */
 const LENGTHS_MAX = 2000

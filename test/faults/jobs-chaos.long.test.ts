@@ -4,8 +4,7 @@ import { JOB_TIMING, jobTenants, KILLED_JOB_TIMING } from '../support/fleet-jobs
 import { assertJobsOutlive, startHurriedUpstream } from './jobs-chaos.ts'
 
 t.setTimeout(600_000)
-// Most of the time they wait for leases of what was killed.
-// Each has options of its own: tap keeps results in them.
+// Most of the time they wait for leases of what was killed. Each has options of its own: tap keeps results in them.
 t.jobs = 2
 
 const WORKERS = 4

@@ -24,8 +24,7 @@ import { waitUntil } from '../support/wait-until.ts'
 import { filledWav } from '../support/wav.ts'
 
 t.setTimeout(600_000)
-// Most of the time they wait for the leases of what was killed.
-// Each has options of its own: tap keeps results in them.
+// Most of the time they wait for the leases of what was killed. Each has options of its own: tap keeps results in them.
 t.jobs = 3
 
 /** Each of a workspace of its own, whose account knows of nothing else. */

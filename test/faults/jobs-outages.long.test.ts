@@ -11,8 +11,7 @@ import { startUpstream } from '../support/upstream/upstream.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
 t.setTimeout(400_000)
-// They wait for one another's outages otherwise.
-// Each has options of its own: tap keeps results in them.
+// They wait for one another's outages otherwise. Each has options of its own: tap keeps results in them.
 t.jobs = 3
 
 /** At least so many, and as many as are handed in until the last outage is over: each comes while they are. */

@@ -19,8 +19,7 @@ import { isVerified } from '../support/webhook-signatures.ts'
 import { SENDER_POINTS, type SenderOrder, type SenderPoint, startSender } from './fleet-sender.ts'
 
 t.setTimeout(600_000)
-// Most of the time they wait for leases.
-// Each has options of its own: tap keeps results in them.
+// Most of the time they wait for leases. Each has options of its own: tap keeps results in them.
 t.jobs = 2
 
 const ROUNDS = process.env.LARKWAY_TEST_LONG === '1' ? 20 : 1

@@ -10,8 +10,7 @@ import { readWav } from '../../src/sandbox/wav.ts'
 import { audio, options, speechCall } from '../support/call.ts'
 import { bytesOf, requestOf } from '../support/form-of.ts'
 
-// The providers against the sandbox over real HTTP: what one writes, the other, which shares no code with it,
-// reads.
+// The providers against the sandbox over real HTTP: what one writes, the other, which shares no code with it, reads.
 
 async function drive<Call, Result>(
   operation: Pick<Operation<Call, Result>, 'start' | 'next'>,

@@ -1,9 +1,7 @@
 /** Rooms of `src/gateway/`, by their paths in `src/`. */
 const gateway = (names: string) => names.split(' ').map((name) => `gateway/${name}`)
 
-/**
- * Rooms of `src/`, layer by layer. Imports point down this list or stay in their room. Never up, never sideways.
- */
+/** Rooms of `src/`, layer by layer. Imports point down this list or stay in their room. Never up, never sideways. */
 export const LAYERS: readonly (readonly string[])[] = [
   ['main', 'cli', ...gateway('node')],
   ['console'],

@@ -1,10 +1,7 @@
 import type { AudioReader, AudioRef, Block } from '../../src/contracts/audio.ts'
 import { BLOCK_BYTES } from '../../src/contracts/audio.ts'
 
-/**
- * How the audio stands in its body: as it is, as base64, or as base64 with line breaks, which has no random
- * access.
- */
+/** How the audio stands in its body: as it is, as base64, or as base64 with line breaks, which has no random access. */
 export type Standing = 'identity' | 'base64' | 'loose base64'
 export const STANDINGS: readonly Standing[] = ['identity', 'base64', 'loose base64']
 

@@ -9,10 +9,7 @@ export interface RawResponse {
   readonly body: Buffer
 }
 
-/**
- * A client that writes exactly the bytes it is given, and reads responses framed by Content-Length or
- * chunked.
- */
+/** A client that writes exactly the bytes it is given, and reads responses framed by Content-Length or chunked. */
 export class RawClient {
   readonly socket: Socket
   /** The server has ended or reset the connection. */
@@ -50,8 +47,7 @@ export class RawClient {
   }
 
   /**
-   * Writes the pieces, each in a segment of its own, and waits until the kernel has them; a dead connection
-   * is silent.
+   * Writes the pieces, each in a segment of its own, and waits until the kernel has them; a dead connection is silent.
    */
   async send(...pieces: (string | Uint8Array)[]): Promise<void> {
     for (const [index, piece] of pieces.entries()) {
@@ -63,10 +59,7 @@ export class RawClient {
     }
   }
 
-  /**
-   * The next response, 1xx left out; null when the connection ends before it is complete or nothing comes
-   * in time.
-   */
+  /** The next response, 1xx left out; null when the connection ends before it is complete or nothing comes in time. */
   async response(options: { timeoutMs?: number; head?: boolean } = {}): Promise<RawResponse | null> {
     const { timeoutMs = 5_000, head = false } = options
     const deadline = Date.now() + timeoutMs
@@ -97,9 +90,7 @@ export class RawClient {
     return this.#more(Date.now() + timeoutMs)
   }
 
-  /**
-   * Everything received and not read as a response, once the connection is closed or silent for `quietMs`.
-   */
+  /** Everything received and not read as a response, once the connection is closed or silent for `quietMs`. */
   async rest(quietMs: number): Promise<string> {
     while (!this.closed && (await this.#more(Date.now() + quietMs)));
     const text = this.#unread().toString('latin1')
@@ -136,8 +127,7 @@ export class RawClient {
 }
 
 /**
- * The response at the start of `bytes`; null without a whole head, and the length it has when its body is
- * not whole.
+ * The response at the start of `bytes`; null without a whole head, and the length it has when its body is not whole.
  */
 function parse(bytes: Buffer, head: boolean): { response: RawResponse; length: number } | number | null {
   const end = bytes.indexOf('\r\n\r\n')

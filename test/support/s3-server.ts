@@ -85,8 +85,7 @@ const REGION = 'us-east-1'
 
 /**
  * A private, real S3 server: Ceph with one monitor, one store in memory and radosgw. It starts in about 2 s and takes
- * some 300 MB and what is stored, so a test that neither
- * ends nor freezes it takes `sharedS3`.
+ * some 300 MB and what is stored, so a test that neither ends nor freezes it takes `sharedS3`.
  */
 export async function startS3(t: Teardown, options: S3Options = {}): Promise<S3Server> {
   const program = await locate('s3')

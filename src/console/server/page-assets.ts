@@ -39,8 +39,7 @@ const IMPORTS: Readonly<Record<string, string>> = Object.fromEntries(
 
 /**
  * Names what the whole page is made of: its sources, the packages and how they are made ready. It is a folder in the
- * addresses, so that imports between modules find their way by themselves, and all of them change when
- * anything does.
+ * addresses, so that imports between modules find their way by themselves, and all of them change when anything does.
  */
 function pageHash(): string {
   const hash = createHash('sha256').update(process.version)

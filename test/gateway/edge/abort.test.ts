@@ -110,8 +110,7 @@ t.test('whoever left is told nothing more', async (t) => {
   }
   const edge = await startEdge(t, [late])
   const client = await RawClient.connect(edge.port)
-  // Once the first chunk waits for its consumer the socket is paused; this client leaves before it has sent
-  // one.
+  // Once the first chunk waits for its consumer the socket is paused; this client leaves before it has sent one.
   await client.send('POST /late HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\n')
   await arrived.promise
   client.destroy()

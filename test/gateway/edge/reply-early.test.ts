@@ -23,8 +23,7 @@ const TRIES = process.env.LARKWAY_TEST_LONG === '1' ? 25 : 10
 const BODIES = [3 * MIB, 14 * MIB]
 
 /**
- * Refuses a body over the limit as soon as that is known: from its Content-Length, else at the chunk that
- * crosses it.
+ * Refuses a body over the limit as soon as that is known: from its Content-Length, else at the chunk that crosses it.
  */
 const upload: EdgeRoute = {
   method: 'POST',

@@ -69,9 +69,7 @@ export function withMediaData(name: string, more: number): Buffer {
 }
 
 export const FRAGMENTS_TICKS = 6 * 44_100 + 1024
-/**
- * The fragments of a file `times` over, each round later by its length; `padding` more bytes in every `mdat`.
- */
+/** The fragments of a file `times` over, each round later by its length; `padding` more bytes in every `mdat`. */
 export function fragmentedMp4(times: number, padding = 0): Buffer {
   const atoms = atomsOf(fixture('mp4-fragments.mp4'))
   const head = atoms.filter(({ type }) => type === 'ftyp' || type === 'moov').map(({ bytes }) => bytes)
@@ -101,10 +99,7 @@ const CLUSTER = Buffer.of(0x1f, 0x43, 0xb6, 0x75)
 const UNKNOWN_SIZE = Buffer.of(0x01, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff)
 export const CLUSTERS_MS = 5_000
 
-/**
- * A recording without Duration, its clusters of unknown size, `times` over; `tail` is put behind the last
- * block.
- */
+/** A recording without Duration, its clusters of unknown size, `times` over; `tail` is put behind the last block. */
 export function recordedWebm(times: number, tail: Buffer = Buffer.alloc(0)): Buffer {
   const file = fixture('webm-live.webm')
   const starts: number[] = []

@@ -282,9 +282,7 @@ async function find<Name extends UsageColumnName>(
   return { ...last, searched }
 }
 
-/**
- * How many records there are in all, where sums tell: of whole hours, by what they are summed up by.
- */
+/** How many records there are in all, where sums tell: of whole hours, by what they are summed up by. */
 async function totalOf(
   query: Filters,
   scope: string | null,

@@ -19,8 +19,7 @@ const MODELS = {
 } as const
 
 /**
- * What goes out for an option, beside model and format; `no`: the call is refused; `left out`: a hint that is
- * lacking.
+ * What goes out for an option, beside model and format; `no`: the call is refused; `left out`: a hint that is lacking.
  */
 type Cell = string | 'no' | 'left out'
 

@@ -20,11 +20,13 @@ interface Limits {
   readonly ofKey?: object
   readonly ofWorkspace?: object
   readonly ofAccount?: object
+  readonly ofOther?: object
   readonly script?: Script | (() => Script)
   readonly entries?: readonly object[]
 }
 
-async function start(t: Test, { ofKey, ofWorkspace, ofAccount, script, entries = [] }: Limits) {
+async function start(t: Test, given: Limits) {
+  const { ofKey, ofWorkspace, ofAccount, ofOther, script, entries = [] } = given
   const clock = new VirtualClock()
   const upstream = await startUpstream(t, {
     script: script ?? { usage: USAGE, message: { content: 'hello' } },
@@ -43,7 +45,7 @@ async function start(t: Test, { ofKey, ofWorkspace, ofAccount, script, entries =
     config: {
       providers: {
         one: { ...provider, ...(ofAccount && { rate_limit: ofAccount }) },
-        two: provider,
+        two: { ...provider, ...(ofOther && { rate_limit: ofOther }) },
       },
       routes: { main: { workspace: 'acme', entries: [{ provider: 'one', ...facts }, ...entries] } },
       workspaces: {
@@ -124,6 +126,7 @@ t.test('what came to nothing is given back', async (t) => {
   let status = 500
   const { chat, post } = await start(t, {
     ofKey: { tokens_per_minute: 250, audio_seconds_per_minute: 60 },
+    ofAccount: { tokens_per_minute: 250 },
     script: () => (status === 200 ? { usage: USAGE, message: { content: 'hello' } } : { status }),
   })
   for (let count = 0; count < 5; count += 1) t.equal((await chat()).json.error?.code, 'UPSTREAM_ERROR')
@@ -177,10 +180,16 @@ t.test('jobs are counted when they are accepted', async (t) => {
 t.test('an account that has had its share is passed over, and one alone is waited for', async (t) => {
   const facts = { model: 'm-1', capabilities: ['text', 'audio_input', 'audio_output'] }
   const ofAccount = { tokens_per_minute: 150, audio_seconds_per_minute: 60 }
-  const shared = await start(t, { ofAccount, entries: [{ provider: 'two', ...facts }] })
+  const entries = [{ provider: 'two', ...facts }]
+  const shared = await start(t, { ofAccount, entries })
   const providers = []
   for (let count = 0; count < 4; count += 1) providers.push((await shared.chat()).json.provider)
   t.same(providers, ['one', 'one', 'two', 'two'], 'an answer gives back what it has not used')
+  const both = await start(t, { ofAccount, ofOther: { audio_seconds_per_minute: 30 }, entries })
+  for (const seconds of [50, 30]) t.equal((await both.hear(seconds)).status, 200)
+  const soonest = await both.hear(30)
+  t.equal(soonest.retryAfter, '20', 'the first account that has it, not the last')
+  t.match(soonest.json.error, { message: /retry after 20 s$/ })
   const alone = await start(t, { ofAccount })
   t.equal((await alone.hear(50)).status, 200)
   const refused = await alone.hear(30)
@@ -198,4 +207,9 @@ t.test('an account that has had its share is passed over, and one alone is waite
   await alone.clock.advance(20_000)
   await waitUntil(async () => (await statusOf()) === 'succeeded')
   t.equal(await statusOf(), 'succeeded', 'a job waits for it')
+  const attempts = alone.gateway.log.flatMap((line) =>
+    line.job_id === json.job_id ? (line.attempts ?? []) : [],
+  )
+  const [waited] = attempts as { milliseconds: number }[]
+  t.ok(waited !== undefined && waited.milliseconds < 20_000, 'and the wait is no part of the attempt')
 })

@@ -11,7 +11,7 @@ import { type ActiveCall, leftMsOf, type Services } from '../context/services.ts
 import { exhausted, isCutShort, outcomeUnknown, rejected } from '../context/upstream-errors.ts'
 import type { Call, JobContext } from '../facts/call.ts'
 import { estimateOf, type Metered } from '../facts/meter.ts'
-import { takeAccountUnits } from '../facts/units.ts'
+import { settleAccountUnits, takeAccountUnits } from '../facts/units.ts'
 import { isCurable } from '../select/health.ts'
 import { isOfServer, type PlacedAttempt, type Replica, TRIES_MAX } from '../select/replicas.ts'
 import { type Candidate, isUnhealthy, type Selection, toCandidate } from '../select/selection.ts'
@@ -30,6 +30,8 @@ export interface Attempt {
   readonly resumes: boolean
   /** The replica that it is made at; null: its provider has one address. */
   readonly placed: PlacedAttempt | null
+  /** Units of its account were taken for it. */
+  readonly counted?: boolean
 }
 
 export interface AttemptSuccess<Got> {
@@ -177,9 +179,24 @@ class Failover<Active extends ActiveCall, Got> {
       })
       retryAfterMs = (await takeAccountUnits(state, entry.provider, call)) ?? 0
     }
-    if (retryAfterMs === 0) return this.#tryFreely(attempt, startMs)
+    // The wait takes nothing of the time that the entry has.
+    const nowMs = clock.now()
+    if (retryAfterMs === 0) return this.#tryFreely({ ...this.#since(nowMs, attempt), counted: true }, nowMs)
     const failure = { failure: spentFor(retryAfterMs), blamed: false, unknown: false }
-    return this.#goOn(attempt, beginAttempt(this.#active, attempt, startMs, null), failure)
+    return this.#goOn(attempt, beginAttempt(this.#active, attempt, nowMs, null), failure)
+  }
+
+  /** The attempt as it begins after a wait: with its share of the time that is left then. */
+  #since(startMs: number, attempt: Attempt): Attempt {
+    const { deadlineAtMs } = this.#active
+    if (attempt.deadlineAtMs === deadlineAtMs) return attempt
+    return { ...attempt, deadlineAtMs: (startMs + deadlineAtMs) / 2 }
+  }
+
+  /** Gives the units of the account back that were taken for an attempt at which nothing was done. */
+  #giveBack({ candidate, counted }: Attempt): void {
+    const { services, call } = this.#active
+    if (counted === true) settleAccountUnits(services.state, candidate.entry.provider, call, null)
   }
 
   #tryFreely(attempt: Attempt, startMs: number): Promise<AttemptSuccess<Got>> {
@@ -189,14 +206,16 @@ class Failover<Active extends ActiveCall, Got> {
 
   /** Waits for a permit first. That takes nothing of the time in which the entry has to answer, or has answered. */
   async #tryLimited(attempt: Attempt, askedMs: number, permit: AttemptPermit): Promise<AttemptSuccess<Got>> {
-    const { services, context, signal, job, deadlineAtMs } = this.#active
-    const { candidate, deadlineAtMs: limitMs } = attempt
+    const { services, context, signal, job } = this.#active
+    const { candidate } = attempt
     const workspace = context.principal.workspace.id
-    const waitMs = Math.min(job === null ? permit.queueMs : Number.POSITIVE_INFINITY, limitMs - askedMs)
+    const leftMs = attempt.deadlineAtMs - askedMs
+    const waitMs = Math.min(job === null ? permit.queueMs : Number.POSITIVE_INFINITY, leftMs)
     const lease = await services.state.permits.wait(permit.limit, { workspace, waitMs, signal })
     if (permit.queueMs > 0) services.watch?.waited(candidate.entry, services.clock.now() - askedMs)
     if (signal.aborted) {
       lease?.release()
+      this.#giveBack(attempt)
       services.health.released(candidate.entry, askedMs)
     }
     signal.throwIfAborted()
@@ -205,9 +224,7 @@ class Failover<Active extends ActiveCall, Got> {
       const failure = { failure: permit.busy, blamed: false, unknown: false }
       return this.#goOn(attempt, beginAttempt(this.#active, attempt, startMs, null), failure)
     }
-    const isWhole = limitMs === deadlineAtMs
-    const laterMs = isWhole ? deadlineAtMs : (startMs + deadlineAtMs) / 2
-    return this.#try({ ...attempt, deadlineAtMs: laterMs }, startMs, lease)
+    return this.#try(this.#since(startMs, attempt), startMs, lease)
   }
 
   /** Makes an attempt: of a provider with replicas, at one of them. */
@@ -223,7 +240,7 @@ class Failover<Active extends ActiveCall, Got> {
     const recorder = beginAttempt(this.#active, attempt, startMs, permit)
     return start(this.#attempt, this.#active, attempt).then(
       (ended) => ('got' in ended ? { got: ended.got, recorder } : this.#goOn(attempt, recorder, ended)),
-      (error: unknown) => this.#breakOff(recorder, error),
+      (error: unknown) => this.#breakOff(attempt, recorder, error),
     )
   }
 
@@ -240,6 +257,7 @@ class Failover<Active extends ActiveCall, Got> {
     recorder.failed(failure, ended.blamed)
     if (ended.unknown) throw outcomeUnknown(context, failure)
     context.money.estimate = null
+    this.#giveBack(attempt)
     if (!isCurable(failure)) throw rejected(context, failure)
     return this.tryNext()
   }
@@ -262,10 +280,13 @@ class Failover<Active extends ActiveCall, Got> {
     return services.replicas.of(entry.provider)?.placeAgain(this.#tried) ?? null
   }
 
-  #breakOff(recorder: AttemptRecorder, error: unknown): never {
+  #breakOff(attempt: Attempt, recorder: AttemptRecorder, error: unknown): never {
     const { context, signal } = this.#active
     recorder.released(signal.aborted ? 'the caller left' : 'the gateway could not go on')
-    if (isCutShort(error)) context.money.estimate = null
+    if (isCutShort(error)) {
+      context.money.estimate = null
+      this.#giveBack(attempt)
+    }
     throw error
   }
 }

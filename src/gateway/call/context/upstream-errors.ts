@@ -60,8 +60,7 @@ export function exhausted(
     return rejected(context, failure)
   if (failure !== null && context.routing.attempts.every(isBusy)) return busy(context, failure)
   const late = leftMs <= TIMER_SLACK_MS
-  const waitsMs = context.routing.attempts.map((attempt) => attempt.failure?.retryAfterMs ?? 0)
-  const retryAfterMs = Math.ceil(Math.min(...waitsMs, ...unhealthyMs))
+  const retryAfterMs = Math.ceil(Math.min(soonestMs(context), ...unhealthyMs))
   const extra = errorExtra(context, failure)
   return new GatewayError(
     late ? 'UPSTREAM_TIMEOUT' : 'UPSTREAM_ERROR',
@@ -72,10 +71,15 @@ export function exhausted(
   )
 }
 
+/** When the first of those that were tried may be tried again. */
+function soonestMs({ routing: { attempts } }: CallContext): number {
+  return Math.min(...attempts.map(({ failure }) => failure?.retryAfterMs ?? 0))
+}
+
 function busy(context: CallContext, failure: Failure): GatewayError {
-  const message = 'all providers have as many calls at once as they may; retry after 1 s'
-  const extra = { ...errorExtra(context, failure), retryAfterMs: failure.retryAfterMs ?? 0 }
-  return new GatewayError('RATE_LIMITED', message, extra)
+  const retryAfterMs = Math.ceil(soonestMs(context))
+  const message = `all providers have as many calls as they may; retry after ${Math.ceil(retryAfterMs / 1_000)} s`
+  return new GatewayError('RATE_LIMITED', message, { ...errorExtra(context, failure), retryAfterMs })
 }
 
 /** A provider may have done the work, and its outcome is unknown. */

@@ -123,19 +123,19 @@ export function takeAccountUnits(
     : decision.retryAfterMs
 }
 
-/** Takes what an answer came to beyond what was taken for its call, or gives the rest back. */
+/** Takes what an answer came to beyond what was taken for its call, or gives the rest back; null: nothing was done. */
 export function settleAccountUnits(
   { unitLimiter }: Limiter,
   provider: ConfiguredProvider,
   call: Call,
-  usage: Usage,
+  usage: Usage | null,
 ): void {
   const ahead = unitsAhead(call)
   for (const unit of ['tokens', 'audio-seconds'] as const) {
     const bucket = accountBucket(provider, unit)
     const taken = ahead?.unit === unit ? ahead.units : 0
-    const came = unit === 'tokens' ? usage.total_tokens : usage.audio_seconds
-    const more = (came ?? taken) - taken
+    const came = unit === 'tokens' ? usage?.total_tokens : usage?.audio_seconds
+    const more = (usage === null ? 0 : (came ?? taken)) - taken
     if (bucket !== null && more !== 0) void unitLimiter.take([bucket], more, true)
   }
 }

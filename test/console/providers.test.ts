@@ -109,6 +109,13 @@ t.test('a provider is asked with its credential, and says what is wrong in our w
     [{}, { name: 'acme.compatible', base_url: upstream }],
     'an admin leaves the address as it is',
   )
+  const rotated = await operator.put(path, { kind: 'openai-compatible', credential: SECRET })
+  t.match(rotated, { status: 200, body: { base_url: upstream } }, 'so does an operator who gives none')
+  const withOwn = { kind: 'deepgram', credential: SECRET, base_url: upstream }
+  t.match(await operator.put(`${OWN}/acme.eu`, withOwn), { body: { base_url: upstream } })
+  const cleared = await operator.put(`${OWN}/acme.eu`, { kind: 'deepgram', base_url: null })
+  t.match(cleared, { status: 200, body: { base_url: null } }, 'null brings the own one back')
+  t.equal((await operator.delete(`${OWN}/acme.eu`)).status, 200)
   t.match((await admin.post(`${path}/check`)).body, { ok: true })
 
   await admin.put(path, { kind: 'openai-compatible', credential: 'sk-wrong' })

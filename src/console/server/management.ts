@@ -154,7 +154,8 @@ const PROVIDERS = {
   [`PUT ${OWN}/:name`]: {
     id: 'putProvider',
     summary: 'Create or replace a provider of a workspace',
-    description: 'The stored `credential` stays when it is left out, and is never shown',
+    description:
+      'The stored `credential` and the address stay when they are left out; the credential is never shown',
     answer: shapes.Provider,
   },
   [`GET ${OWN}/:name`]: {

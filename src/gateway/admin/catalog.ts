@@ -197,7 +197,7 @@ export async function putProvider(
     if (part === null) requireOwnName(record, 'name')
     const sealed = (kept: unknown) =>
       credential === null ? kept : sealedAs(context.webhooks.secretKeys, name, credential, kept)
-    const published = providerFields(actor, record, fields, sealed, part)
+    const published = providerFields(record, fields, sealed, part)
     return { record, fields: published, action: 'provider.publish', skipsSame: true }
   }
   await changePart(actor, decide, context)
@@ -216,7 +216,6 @@ export async function removeProvider(
 
 /** Credential and address stay when they are not given, except with another kind, to which they do not belong. */
 function providerFields(
-  { role }: AdminActor,
   { workspace }: ProviderName,
   { credential: _, base_url, base_urls, health, ...declared }: ProviderInput,
   sealed: (kept: unknown) => unknown,
@@ -224,10 +223,9 @@ function providerFields(
 ): RecordFields {
   const kept = part?.fields.kind === declared.kind ? part.fields : {}
   const apiKey = sealed(kept.api_key)
-  const given = { base_url: base_url ?? undefined, base_urls, health }
-  const addresses = ADDRESS_FIELDS.map(
-    (field) => [field, (role === 'operator' ? given : kept)[field]] as const,
-  )
+  const stays = base_url === undefined && base_urls === undefined
+  const given = stays ? { ...kept, health: health ?? kept.health } : { base_url, base_urls, health }
+  const addresses = ADDRESS_FIELDS.map((field) => [field, given[field] ?? undefined] as const)
   return {
     ...declared,
     ...(workspace === null ? { access: 'platform' } : { access: 'byok', workspace }),

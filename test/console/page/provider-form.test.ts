@@ -89,7 +89,11 @@ t.test('a stored credential stays unless another is typed, and never under anoth
   const known = { ...NEW, before: STORED }
   t.equal(edited.credential, '')
   t.same(providerIssues(edited, known), {})
-  t.same(bodyOf(edited, { setsAddress: true }), { kind: 'deepgram', price: { per_hour_usd: 0.26 } })
+  t.same(bodyOf(edited, { setsAddress: true }), {
+    kind: 'deepgram',
+    base_url: null,
+    price: { per_hour_usd: 0.26 },
+  })
   t.same(bodyOf({ ...edited, credential: 'new' }, { setsAddress: true }).credential, 'new')
   const kinds = [...KINDS, { kind: 'openai', needs_credential: true, base_url: 'https://api.openai.com/v1' }]
   t.match(providerIssues({ ...edited, kind: 'openai' }, { ...known, kinds }), { credential: /Required/ })

@@ -33,7 +33,10 @@ const Body = Type.Object({
     Type.String({ minLength: 1, maxLength: 2048 }),
     "the provider's key, which is kept sealed and never shown; the stored one stays when it is left out",
   ),
-  base_url: optional(Type.String({ maxLength: 2048 }), "for operators: an address other than the kind's own"),
+  base_url: optional(
+    Type.String({ maxLength: 2048 }),
+    "for operators: an address other than the kind's own, which null brings back; stays when it is left out",
+  ),
   ...facts,
 })
 

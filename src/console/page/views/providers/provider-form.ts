@@ -50,7 +50,7 @@ export function bodyOf(
 
 function addressFields({ baseUrl, healthPath, health }: ProviderForm): Readonly<Record<string, unknown>> {
   const addresses = addressesIn(baseUrl)
-  if (addresses.length < 2) return addresses.length === 0 ? {} : { base_url: addresses[0] }
+  if (addresses.length < 2) return { base_url: addresses[0] ?? null }
   const path = healthPath.trim()
   const probe = { ...health, ...(path === '' ? {} : { path }) }
   return { base_urls: addresses, ...(Object.keys(probe).length === 0 ? {} : { health: probe }) }

@@ -23,6 +23,8 @@ interface Options {
   /** Behaviour of each provider in turn; default: a single one that answers. */
   readonly ears?: readonly EarOptions[]
   readonly entry?: object
+  /** More of each provider's entry. */
+  readonly entries?: readonly object[]
   readonly workspace?: object
   readonly limits?: object
   readonly env?: Readonly<Record<string, string>>
@@ -46,7 +48,13 @@ async function start(t: Test, options: Options = {}) {
     routes: {
       voice: {
         workspace: 'acme',
-        entries: ears.map((_, i) => ({ provider: `ear${i}`, model: 'nova-3', price, ...entry })),
+        entries: ears.map((_, i) => ({
+          provider: `ear${i}`,
+          model: 'nova-3',
+          price,
+          ...entry,
+          ...options.entries?.[i],
+        })),
       },
     },
     workspaces: {
@@ -246,6 +254,20 @@ t.test('a form is sent on from where its file begins, if that is its last part',
     t.ok(await waitUntil(() => begun?.closed === true))
     t.match([begun, whole], [{ sha256: null }, { sha256: sha256(WAV), headers: /language=de/ }], name)
   }
+  const promising = await start(t, { ears: [{}, {}], entries: [{ cut_through: true }, { region: 'eu' }] })
+  const demand = multipart([file, { name: 'require', body: 'region=eu' }])
+  const late = await RawClient.connect(promising.gateway.port)
+  const head = headOf(demand, demand.body.length).replace(authorization, promising.authorization)
+  await late.send(head, demand.body.subarray(0, 500_000))
+  t.ok(await waitUntil(() => (promising.ear.requests[0]?.received ?? 0) > 400_000))
+  await late.send(demand.body.subarray(500_000))
+  const refused = { code: 'INVALID_REQUEST', param: 'require' }
+  t.match(
+    await read(late),
+    { status: 400, body: { error: refused } },
+    'a demand that comes too late is no demand',
+  )
+  t.equal(promising.ears[1]?.requests.length, 0)
   const stray = multipart([file, { name: 'stream', body: 'true' }])
   const client = await RawClient.connect(gateway.port)
   await client.send(headOf(stray, stray.body.length), stray.body)

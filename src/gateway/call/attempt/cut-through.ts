@@ -2,6 +2,7 @@ import { isDeepStrictEqual } from 'node:util'
 import type { ArrivingBody, Audio, AudioFormat, AudioRef } from '../../../contracts/audio.ts'
 import { Cancellation } from '../../../contracts/cancellation.ts'
 import type { Principal, Route } from '../../../contracts/catalog.ts'
+import { GatewayError } from '../../../contracts/errors.ts'
 import type { OperationName, TranscriptionTask } from '../../../contracts/operations.ts'
 import type { FailureKind } from '../../../contracts/upstream.ts'
 import type { AdmittedContext } from '../context/call-context.ts'
@@ -45,6 +46,8 @@ const CONCLUSIVE: ReadonlySet<FailureKind> = new Set([
 
 /** From this much waiting for the sender on it is no fault of a provider that it gave a request up. */
 const STARVED_MS = 5_000
+
+const TOO_LATE = 'require must come before the file, or as X-LK-Require: audio was sent on while it came'
 
 /** Reason for which an attempt is broken off whose call goes another way, or not at all. */
 class BrokenOff extends Error {
@@ -117,6 +120,8 @@ export class EarlyAttempt {
   /**
    * Puts its entry in front of a selection for the whole call, where that still has it and the audio is what it was
    * taken for; else the attempt is broken off.
+   *
+   * @throws GatewayError INVALID_REQUEST when a demand came too late to keep the audio from an entry
    */
   prefer(selection: Selection, { payload, selectors }: Call): Selection {
     const entry = this.#candidate?.entry
@@ -125,6 +130,9 @@ export class EarlyAttempt {
     if (own === undefined || audio === null || !this.#fits(audio) || !this.#asks(payload, selectors)) {
       this.#leaving.abort(new BrokenOff())
       this.#candidate = null
+      const verdict = selection.considered.find((one) => one.entry === entry)
+      if (verdict?.exclusion?.why === 'residency')
+        throw new GatewayError('INVALID_REQUEST', TOO_LATE, { param: 'require' })
       return selection
     }
     this.#candidate = own

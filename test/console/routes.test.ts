@@ -230,9 +230,15 @@ t.test('names, owners and bodies that are not to be had', async (t) => {
     [{ fields: {}, revision: '1' }, 'revision'],
     [{ fields: {}, revision: null, note: 'x' }, 'note'],
     [[], null],
+    [{ fields: { x: 'a'.repeat(64 * 1024) }, revision: null }, 'fields'],
   ]
-  for (const [body, param] of rows)
-    t.match(await put('acme.bad', body), { status: 400, body: { error: { param } } }, JSON.stringify(body))
+  for (const [body, param] of rows) {
+    const told = await put('acme.bad', body)
+    t.match(told, { status: 400, body: { error: { param } } }, JSON.stringify(body).slice(0, 80))
+  }
+  const many = await put('acme.many', { fields: { entries: Array(20_000).fill({}) }, revision: null })
+  t.match(many, { status: 200, body: { draft: { version: null } } })
+  t.ok((many.body.draft as { issues: unknown[] }).issues.length <= 2_000, 'as many issues as are read')
   t.match(await put('acme.bad', { fields: { x: 'a'.repeat(256 * 1024) }, revision: null }), {
     status: 413,
     body: { error: { code: 'REQUEST_TOO_LARGE' } },
@@ -241,7 +247,7 @@ t.test('names, owners and bodies that are not to be had', async (t) => {
     await put('acme.bad', '{"fields":{"__proto__":{"a":1},"entries":[{"__proto__":1}]},"revision":null}'),
     { status: 200, body: { draft: { version: null } } },
   )
-  await admin.delete(`${ROUTES}/acme.bad`)
+  for (const name of ['acme.bad', 'acme.many']) await admin.delete(`${ROUTES}/${name}`)
 })
 
 t.test("issues of a draft are its own, and name nothing of others'", async (t) => {

@@ -56,8 +56,13 @@ export async function saveDraft(
   await changeDraft(actor, { do: 'draft', record, fields, revision }, action, context)
 }
 
+/** JSON of a route's fields: those of all routes and drafts of a workspace are read for each list of them. */
+const FIELDS_BYTES_MAX = 65_536
+
 /** The fields of a route, which name its workspace. @throws GatewayError INVALID_REQUEST where they name another */
 function ownFields({ workspace, fields }: RouteInput & { readonly fields: RecordFields }): RecordFields {
+  if (Buffer.byteLength(JSON.stringify(fields)) > FIELDS_BYTES_MAX)
+    throw invalidField('fields', `must have at most ${FIELDS_BYTES_MAX} bytes of JSON`)
   if ((fields.workspace ?? workspace) === workspace) return { ...fields, workspace }
   throw invalidField('fields.workspace', `must be ${workspace}`)
 }

@@ -309,7 +309,7 @@ export const RouteShape = strict({
     ShadowShape,
     'sends a part of the answered calls to another entry too, to compare them; nothing is charged for it',
   ),
-  entries: Type.Array(EntryShape, { minItems: 1, description: 'candidates of a call' }),
+  entries: Type.Array(EntryShape, { minItems: 1, maxItems: 200, description: 'candidates of a call' }),
 })
 
 export const AppShape = strict({

@@ -78,10 +78,13 @@ function formAt(schema: TSchema, schemaPath: string): string | null {
     : null
 }
 
+/** All that one reads: of a hostile text each error costs time. */
+const ERRORS_MAX = 1_000
+
 /** TypeBox stops at 8 errors by default, to spare servers; an operator wants to see all. */
 function allErrors(schema: TSchema, value: unknown) {
   const { maxErrors } = Settings.Get()
-  Settings.Set({ maxErrors: Number.MAX_SAFE_INTEGER })
+  Settings.Set({ maxErrors: ERRORS_MAX })
   try {
     return Value.Errors(schema, value)
   } finally {

@@ -31,6 +31,9 @@ export class OpenSegment {
   /** Rows that are encoded and not written yet; null: none are. */
   #encoded: Buffer | null = null
   #encodedRows = 0
+  #places = 0
+  /** Places of the file: a record with a later one was lost with the write that failed. */
+  placesWritten = 0
   /** Bytes of the file. */
   bytes = 0
   /** Records that are to be written again. */
@@ -62,7 +65,9 @@ export class OpenSegment {
   }
 
   add(row: UsageRow, instead?: number): number {
-    return this.#encoder.add(row, instead)
+    const place = this.#encoder.add(row, instead)
+    this.#places = Math.max(this.#places, place + 1)
+    return place
   }
 
   /**
@@ -97,6 +102,7 @@ export class OpenSegment {
       at += written
       this.bytes += written
     }
+    this.placesWritten = this.#places
     this.#isSynced = false
   }
 

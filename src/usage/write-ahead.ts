@@ -157,12 +157,13 @@ export class WriteAhead {
   addAgain(row: UsageRow, kept: KeptPlace, isKept = false): void {
     const { segment, place, costMicros } = kept
     const isOpen = this.#segments.has(segment)
+    const isLost = !isOpen && place >= segment.placesWritten
     // A segment that waited too long for it is closed: sums have the record as written there, which lacks only how the
     // answer went out. Where its cost has changed since, there are two records of one id.
-    if (isOpen || row.cost_usd !== costMicros) {
+    if (isOpen || isLost || row.cost_usd !== costMicros) {
       const current = this.#segment()
       if (current !== null) {
-        this.#segments.written -= 1
+        if (!isLost) this.#segments.written -= 1
         if (isOpen) segment.add(row, place)
         else {
           row.record_id ||= segment.idOf(place)

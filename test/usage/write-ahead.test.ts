@@ -212,14 +212,15 @@ t.test('beyond the bound of the backlog records are lost, loudly once, until it 
 })
 
 t.test('a disk that takes nothing costs records, and nothing else', async (t) => {
-  const { rows, root, lines } = await open(t)
+  const { rows, root, lines, ids } = await open(t)
   const [own] = await readdir(root)
   // Nothing can be made where a folder was.
   execFileSync('mv', [join(root, own!), join(root, 'elsewhere')])
   await writeFile(join(root, own!), '')
   rows.add(rowOf('lost'))
+  const charged = rows.addKept(rowOf('charged'))
   rows.flush()
-  t.match(rows.figures(), { written: 0, lost: 1 })
+  t.match(rows.figures(), { written: 0, lost: 2 })
   execFileSync('rm', [join(root, own!)])
   await mkdir(join(root, own!))
   const isBack = async () => {
@@ -229,6 +230,11 @@ t.test('a disk that takes nothing costs records, and nothing else', async (t) =>
   }
   t.ok(await waitUntil(isBack, 5_000))
   t.ok(lines.some(({ msg }) => msg.includes('cannot be written')))
+  rows.addAgain(rowOf('charged'), charged!)
+  rows.flush()
+  t.equal((await ids()).filter((id) => id === 'charged').length, 1, 'one that ends later is not lost')
+  const { written } = rows.figures()
+  t.equal((await ids()).length, written)
   await rows.close()
 })
 

@@ -185,12 +185,15 @@ class Engine implements UsageEngine {
     return run
   }
 
-  folder(): Promise<string> {
+  async folder(): Promise<string> {
     this.#folder ??= ownFolder(this.#options.places).catch((error: unknown) => {
       this.#folder = null
       throw error
     })
-    return this.#folder
+    const own = await this.#folder
+    // It may have been cleared away, by people or by the engine of another container.
+    await mkdir(own, { recursive: true, mode: 0o700 })
+    return own
   }
 
   async close(): Promise<void> {

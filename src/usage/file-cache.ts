@@ -1,13 +1,16 @@
-import { createWriteStream } from 'node:fs'
-import { mkdir, rename, rm } from 'node:fs/promises'
+import { createWriteStream, existsSync } from 'node:fs'
+import { mkdir, rename, rm, statfs } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
+import { GatewayError } from '../contracts/errors.ts'
 import type { ObjectInfo, Objects } from '../contracts/objects.ts'
 import { type Clock, deadline } from '../contracts/time.ts'
 
 /** Files of a bucket that are kept on the disk of this machine; a question for more has more. */
 const KEPT_BYTES = 1024 ** 3
+/** Left free on the disk of the copies, which may be that of records on their way into the store. */
+const FREE_BYTES = 512 * 1024 ** 2
 /** Longest that the store may take for one file. */
 const TRANSFER_MS = 120_000
 /** Files that are fetched at a time. */
@@ -26,6 +29,7 @@ interface CachedFile {
   readonly path: string
   readonly bytes: number
   readonly fetched: Promise<void>
+  isHere: boolean
   holders: number
 }
 
@@ -50,7 +54,7 @@ export class FileCache {
     this.#keptBytes = keptBytes
   }
 
-  /** @throws GatewayError DEPENDENCY_UNAVAILABLE when the store fails */
+  /** @throws GatewayError DEPENDENCY_UNAVAILABLE when the store fails, OVERLOADED when the disk has no room for them */
   async hold(files: readonly StoredFile[]): Promise<HeldFiles> {
     const own = files.map(({ key }) => this.#objects.fileOf(key))
     if (!own.includes(null)) return { paths: own as string[], release: () => {} }
@@ -60,7 +64,9 @@ export class FileCache {
       this.#evict()
     }
     try {
-      const folder = join(await this.#folder(), 'files')
+      const own = await this.#folder()
+      const folder = join(own, 'files')
+      await this.#requireRoom(own, files)
       for (let at = 0; at < files.length; at += AT_A_TIME) {
         const some = files.slice(at, at + AT_A_TIME).map((file) => this.#take(file, folder))
         held.push(...some)
@@ -75,9 +81,21 @@ export class FileCache {
     }
   }
 
+  async #requireRoom(folder: string, files: readonly StoredFile[]): Promise<void> {
+    const missing = files.filter(({ key }) => !this.#files.has(key))
+    const { bavail, bsize } = await statfs(folder)
+    const free = bavail * bsize - FREE_BYTES
+    if (missing.length > 0 && missing.reduce((sum, { bytes }) => sum + bytes, 0) > free)
+      throw new GatewayError('OVERLOADED', 'the disk has no room for so many records: ask for less at a time')
+  }
+
   #take(file: StoredFile, folder: string): CachedFile {
-    const known = this.#files.get(file.key)
+    let known = this.#files.get(file.key)
     this.#files.delete(file.key)
+    if (known?.isHere === true && !existsSync(known.path)) {
+      this.#bytes -= known.bytes
+      known = undefined
+    }
     const taken = known ?? this.#fetch(file, join(folder, file.key))
     this.#files.set(file.key, taken)
     taken.holders += 1
@@ -87,11 +105,15 @@ export class FileCache {
   #fetch({ key, bytes }: StoredFile, path: string): CachedFile {
     this.#bytes += bytes
     const fetched = this.#copy(key, bytes, path)
-    fetched.catch(() => {
+    const file = { path, bytes, fetched, isHere: false, holders: 0 }
+    const here = () => {
+      file.isHere = true
+    }
+    fetched.then(here, () => {
       this.#bytes -= bytes
       this.#files.delete(key)
     })
-    return { path, bytes, fetched, holders: 0 }
+    return file
   }
 
   async #copy(key: string, bytes: number, path: string): Promise<void> {

@@ -3,63 +3,30 @@ import type { CsvCell } from './csv.ts'
 import { DAY_MS } from './names.ts'
 import type { UsageReader } from './reader.ts'
 
+const COLUMNS = [
+  ...['BilledCost', 'BillingAccountId', 'BillingAccountName', 'BillingCurrency', 'BillingPeriodEnd'],
+  ...['BillingPeriodStart', 'ChargeCategory', 'ChargeClass', 'ChargeDescription', 'ChargeFrequency'],
+  ...['ChargePeriodEnd', 'ChargePeriodStart', 'ConsumedQuantity', 'ConsumedUnit', 'ContractedCost'],
+  ...['EffectiveCost', 'InvoiceId', 'InvoiceIssuerName', 'ListCost', 'PricingCategory', 'PricingQuantity'],
+  ...['PricingUnit', 'ProviderName', 'PublisherName', 'RegionId', 'RegionName', 'ServiceCategory'],
+  ...['ServiceName', 'ServiceSubcategory', 'SkuId', 'SkuPriceId', 'SubAccountId', 'SubAccountName', 'Tags'],
+  ...['x_Calls', 'x_KeyId', 'x_Kind', 'x_UnpricedCalls'],
+] as const
+
+const NUMBERS: readonly string[] = [
+  ...['BilledCost', 'ConsumedQuantity', 'ContractedCost', 'EffectiveCost', 'ListCost', 'PricingQuantity'],
+  ...['x_Calls', 'x_UnpricedCalls'],
+]
+
 /**
  * Usage in the columns of the FinOps Open Cost and Usage Specification, FOCUS 1.2 (https://focus.finops.org): all that
  * are mandatory, those that are conditional and have a value here, and what only Larkway knows as `x_` columns. A row
  * is the charge of one day for one app, key and model; workspaces are billing accounts, apps sub accounts.
  */
-export const FOCUS_COLUMNS = [
-  { name: 'BilledCost', isNumber: true },
-  { name: 'BillingAccountId' },
-  { name: 'BillingAccountName' },
-  { name: 'BillingCurrency' },
-  { name: 'BillingPeriodEnd' },
-  { name: 'BillingPeriodStart' },
-  { name: 'ChargeCategory' },
-  { name: 'ChargeClass' },
-  { name: 'ChargeDescription' },
-  { name: 'ChargeFrequency' },
-  { name: 'ChargePeriodEnd' },
-  { name: 'ChargePeriodStart' },
-  { name: 'ConsumedQuantity', isNumber: true },
-  { name: 'ConsumedUnit' },
-  { name: 'ContractedCost', isNumber: true },
-  { name: 'EffectiveCost', isNumber: true },
-  { name: 'InvoiceId' },
-  { name: 'InvoiceIssuerName' },
-  { name: 'ListCost', isNumber: true },
-  { name: 'PricingCategory' },
-  { name: 'PricingQuantity', isNumber: true },
-  { name: 'PricingUnit' },
-  { name: 'ProviderName' },
-  { name: 'PublisherName' },
-  { name: 'RegionId' },
-  { name: 'RegionName' },
-  { name: 'ServiceCategory' },
-  { name: 'ServiceName' },
-  { name: 'ServiceSubcategory' },
-  { name: 'SkuId' },
-  { name: 'SkuPriceId' },
-  { name: 'SubAccountId' },
-  { name: 'SubAccountName' },
-  { name: 'Tags' },
-  { name: 'x_Calls', isNumber: true },
-  { name: 'x_KeyId' },
-  { name: 'x_Kind' },
-  { name: 'x_UnpricedCalls', isNumber: true },
-] as const satisfies readonly { readonly name: string; readonly isNumber?: true }[]
+export const FOCUS_COLUMNS = COLUMNS.map((name) => ({ name, isNumber: NUMBERS.includes(name) }))
 
 const BY = [
-  'workspace',
-  'app',
-  'key_id',
-  'kind',
-  'purpose',
-  'operation',
-  'route',
-  'provider',
-  'model',
-  'region',
+  ...['workspace', 'app', 'key_id', 'kind', 'purpose', 'operation', 'route', 'provider', 'model', 'region'],
 ] as const satisfies readonly UsageDimension[]
 
 export interface FocusQuestion extends Pick<UsageQuestion, 'fromMs' | 'toMs'> {
@@ -110,7 +77,7 @@ function chargeOf({ values, sums }: UsageAnswerRow, dayMs: number, names: FocusQ
   const provider = of.provider ?? UNKNOWN
   const sku = `${provider}/${of.model ?? UNKNOWN}/${operation}`
   const tags = Object.entries({ key_id: of.key_id, purpose: of.purpose, route: of.route })
-  const charge: Record<(typeof FOCUS_COLUMNS)[number]['name'], CsvCell> = {
+  const charge: Record<(typeof COLUMNS)[number], CsvCell> = {
     BilledCost: cost,
     BillingAccountId: of.workspace,
     BillingAccountName: names.get(of.workspace ?? '') ?? of.workspace,

@@ -1,5 +1,11 @@
 import type { UsageAnswer, UsageAnswerRow, UsageQuestion, UsageSums } from './answer.ts'
-import { USAGE_LATENCIES, USAGE_MEASURES, type UsageDimension, type UsageMeasure } from './answer.ts'
+import {
+  groupsMax,
+  USAGE_LATENCIES,
+  USAGE_MEASURES,
+  type UsageDimension,
+  type UsageMeasure,
+} from './answer.ts'
 import { type CsvCell, csvLine } from './csv.ts'
 
 /** An answer, and how far it can be relied on. */
@@ -33,7 +39,8 @@ export function reportJson({ question, answer, completeUntilMs }: UsageReport) {
     complete_until: timeOf(completeUntilMs),
     groups: answer.groups,
     offset,
-    limit,
+    // Fewer where there are many steps: this one is added to page on.
+    limit: Math.min(limit, groupsMax(question)),
     truncated: offset + shownGroups(answer) < answer.groups,
     total: sumsJson(answer.total),
   }

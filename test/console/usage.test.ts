@@ -106,6 +106,8 @@ t.test('an answer says whether it tells of all groups, with as many steps as it 
     t.same(await ask(2), [2, 2, false], step)
   }
   t.ok(sumsIn(await admin.get('/usage?by=key_id&step=hour&limit=1')).length > 2, 'one group has several rows')
+  const { limit } = (await admin.get('/usage?by=key_id&step=hour&limit=10000')).body
+  t.ok(Number(limit) > 0 && Number(limit) < 10_000, 'whoever pages is told how many groups a page has')
 })
 
 t.test('keys have names', async (t) => {

@@ -453,6 +453,13 @@ test('files of a bucket are fetched once, as long as there is room for them', as
       files.length - 1,
       'a file that could not be fetched is fetched again',
     )
+    await rm(await engine.folder(), { recursive: true })
+    t.equal(await fetched(files.slice(-1)), 1, 'as is one that was cleared away')
+    await t.rejects(
+      cache.hold([{ key: 'usage/huge', bytes: 2 ** 60 }]),
+      { code: 'OVERLOADED' },
+      'the disk is kept free',
+    )
     await objects.close()
   })
 })

@@ -106,13 +106,11 @@ export class FileCache {
     this.#bytes += bytes
     const fetched = this.#copy(key, bytes, path)
     const file = { path, bytes, fetched, isHere: false, holders: 0 }
-    const here = () => {
-      file.isHere = true
-    }
-    fetched.then(here, () => {
+    const lost = () => {
       this.#bytes -= bytes
       this.#files.delete(key)
-    })
+    }
+    fetched.then(() => Object.assign(file, { isHere: true }), lost)
     return file
   }
 

@@ -1,3 +1,4 @@
+import type { CancelSignal } from '../contracts/cancellation.ts'
 import { GatewayError } from '../contracts/errors.ts'
 import { TooManyGroups, type UsageAnswer, type UsageQuestion } from './answer.ts'
 import { AnswerQuery, emptyAnswer, TOO_MANY_GROUPS } from './answer-sql.ts'
@@ -16,18 +17,18 @@ export interface UsageReader {
    *
    * @throws TooManyGroups; GatewayError DEPENDENCY_UNAVAILABLE when the store fails, OVERLOADED when too many wait
    */
-  ask(question: UsageQuestion): Promise<UsageAnswer>
+  ask(question: UsageQuestion, signal?: CancelSignal): Promise<UsageAnswer>
 }
 
 /** Times that a file may be gone which was listed: a merge took its place meanwhile. */
 const TRIES = 3
 
 export function createUsageReader({ lake, engine }: UsageReaderOptions): UsageReader {
-  const ask = (question: UsageQuestion) =>
+  const ask = (question: UsageQuestion, signal?: CancelSignal) =>
     whileGone(async () => {
       const held = await lake.hold(await lake.files(question.fromMs, question.toMs))
       try {
-        return await answerFrom(question, held.paths, engine)
+        return await answerFrom(question, held.paths, engine, signal)
       } finally {
         held.release()
       }
@@ -39,11 +40,12 @@ async function answerFrom(
   question: UsageQuestion,
   paths: readonly string[],
   engine: UsageReaderOptions['engine'],
+  signal: CancelSignal | undefined,
 ): Promise<UsageAnswer> {
   if (paths.length === 0) return emptyAnswer(question)
   const query = new AnswerQuery(question, paths)
   try {
-    return query.answer(await engine.run(query.statements))
+    return query.answer(await engine.run(query.statements, { signal }))
   } catch (error) {
     if (error instanceof EngineError && error.message.includes(TOO_MANY_GROUPS))
       throw new TooManyGroups(error.message)

@@ -1,3 +1,4 @@
+import type { CancelSignal } from '../../contracts/cancellation.ts'
 import { GatewayError } from '../../contracts/errors.ts'
 import { GROUPS_MAX, TooManyGroups, type UsageAnswer, type UsageQuestion } from '../../usage/answer.ts'
 import type { UsageReader } from '../../usage/reader.ts'
@@ -17,17 +18,19 @@ export interface UsageAdminContext {
 /**
  * Answers a question of usage: to admins of their workspace, to operators of all.
  *
+ * @param signal aborted when the caller leaves: the question is not asked, or no longer
  * @throws GatewayError INVALID_REQUEST naming the parameter, NOT_FOUND for another workspace, DEPENDENCY_UNAVAILABLE
  */
 export async function askUsage(
   actor: AdminActor,
   input: UsageInput,
   context: UsageAdminContext,
+  signal?: CancelSignal,
 ): Promise<UsageReport> {
   const question = usageQuestion(actor, input, context)
   // Before the store is looked at, which may have more by then.
   const untilMs = await context.completeUntilMs()
-  const answer = await refusingTooMany(context.reader.ask(question))
+  const answer = await refusingTooMany(context.reader.ask(question, signal))
   return {
     question,
     answer,

@@ -76,7 +76,7 @@ async function usageReply(call: Call): Promise<WrittenReply> {
     const days = `${dateOf(question.fromMs)}-${dateOf(question.toMs - 1)}`
     return new WrittenReply(exportReply(`usage-${days}`, format, usageFile(question, context)))
   }
-  const report = await askUsage(actor, usageInput(scope, fields), context.usage)
+  const report = await askUsage(actor, usageInput(scope, fields), context.usage, exchange.signal)
   const answer = {
     ...reportJson(report),
     is_recorded: context.usage.isRecorded,

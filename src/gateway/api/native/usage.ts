@@ -48,7 +48,12 @@ export const usage = endpoint({
     if (usage === undefined) throw new GatewayError('NOT_FOUND', 'this node keeps no records of usage')
     const { format, input } = questionIn(exchange)
     const { principal } = context
-    const report = await askUsage(keyActor(principal, roleOf(principal) ?? 'admin'), input, usage)
+    const report = await askUsage(
+      keyActor(principal, roleOf(principal) ?? 'admin'),
+      input,
+      usage,
+      exchange.signal,
+    )
     if (format === 'csv') {
       const headers = { 'content-type': 'text/csv; charset=utf-8' }
       return { status: 200, headers, body: await inTurns(csvLines(report)) }

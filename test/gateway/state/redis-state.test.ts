@@ -19,6 +19,7 @@ import {
   NO_TERMS,
   newDigest,
   newToken,
+  newWorkspace,
   reserve,
   resultOf,
 } from '../../support/state-under-test.ts'
@@ -391,6 +392,38 @@ t.test('nodes that start at once on an empty Redis miss nothing', { skip: withou
   t.match(noted, /^gen_/)
   t.same([one.memory?.isLost, other.memory?.isLost], [false, false])
 })
+
+t.test(
+  'a grant is booked by whatever call is the first under its terms',
+  { skip: withoutServers },
+  async (t) => {
+    const { url } = await startRedis(t)
+    let noted: string | null = null
+    const witness = {
+      note: async (id: string) => {
+        noted = id
+      },
+      latest: async () => noted,
+    }
+    const node = async () => {
+      const state = await openRedisState(t, url)
+      await state.memory?.watch(witness)
+      return state
+    }
+    const [token, workspace] = [newToken(), newWorkspace()]
+    const terms = { ...NO_TERMS, grant: { id: 'later', micros: 5_000 } }
+    const begin = (number: number, over: object) =>
+      beginningOf(workspace, { token, reservation: { ...reserve(0), ...over }, claim: { number } })
+    t.same(await (await node()).ledger.begin(begin(1, {})), { state: 'begun' })
+    const { ledger, accounts } = await node()
+    t.same(
+      await ledger.begin(begin(2, { terms })),
+      { state: 'begun' },
+      'a claim that takes a reservation over',
+    )
+    t.equal((await accounts.show(workspace, terms)).creditsMicros, 5_000)
+  },
+)
 
 t.test(
   'a change of keys that the list of changes lacks has all of them read',

@@ -18,6 +18,6 @@ for i = 1, #all, 2 do
   local told, recovered, _, _, spend, _, key_id, end_user, at_ms = string.match(all[i + 1], MONEY_LOST)
   local is_due = told == '0' and (recovered == '1' or spend ~= '0')
   if is_due and #found < limit then found[#found + 1] = { all[i], spend, key_id, end_user, at_ms } end
-  if not is_due and tonumber(at_ms) < now_ms - ARGV[1] then redis.call('HDEL', lost, all[i]) end
+  if not is_due and tonumber(at_ms or 0) < now_ms - ARGV[1] then redis.call('HDEL', lost, all[i]) end
 end
 return found

@@ -13,15 +13,7 @@ const names = (maxLength: number) =>
 
 const text = fc.oneof(
   fc.constantFrom(
-    '',
-    ' ',
-    'true',
-    '~',
-    '- a',
-    'a: b',
-    '#',
-    'line\nline\n',
-    '"',
+    ...['', ' ', 'true', '~', '- a', 'a: b', '#', 'line\nline\n', '"'],
     "'",
     '\t',
     '🎙',

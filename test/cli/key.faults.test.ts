@@ -13,12 +13,7 @@ import { storedKey } from '../support/stored-key.ts'
 /** Runs `larkway key create`, which has to succeed. */
 async function created(t: Test, { run }: Bench, ...flags: string[]) {
   const { code, output, errors } = await run([
-    'key',
-    'create',
-    '--workspace',
-    'acme',
-    '--app',
-    'web',
+    ...['key', 'create', '--workspace', 'acme', '--app', 'web'],
     ...flags,
   ])
   t.same({ code, errors }, { code: 0, errors: '' })
@@ -88,12 +83,7 @@ for (const [kind, start, options] of benches) {
       'key',
       'change',
       full.id,
-      '--budget-usd',
-      'none',
-      '--burst',
-      '9',
-      '--name',
-      'two',
+      ...['--budget-usd', 'none', '--burst', '9', '--name', 'two'],
     ])
     t.match(changed, { code: 0, errors: '', output: /^key_\w+ \(lk_live_.{4}…, acme\) is changed\n$/ })
     const rotated = await run(['key', 'rotate', full.id, '--overlap', '3600'])
@@ -298,14 +288,7 @@ t.test('another configuration can be named', async (t) => {
 t.test('without a configuration it is about the demo', async (t) => {
   const { run } = await startSqliteBench(t, null)
   const { code, output } = await run([
-    'key',
-    'create',
-    '--workspace',
-    'demo',
-    '--app',
-    'demo',
-    '--name',
-    'mine',
+    ...['key', 'create', '--workspace', 'demo', '--app', 'demo', '--name', 'mine'],
   ])
   t.equal(code, 0)
   const id = /^id +(\S+)$/m.exec(output)?.[1]

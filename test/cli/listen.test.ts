@@ -124,14 +124,7 @@ t.test('raw samples and wav from standard input, as fast as a provider takes the
     bytes.subarray(at * 777, (at + 1) * 777),
   )
   const raw = [
-    '--rate',
-    '16000',
-    '--field',
-    'diarization=true',
-    '--field',
-    'keyterms=a',
-    '--field',
-    'keyterms=b=c',
+    ...['--rate', '16000', '--field', 'diarization=true', '--field', 'keyterms=a', '--field', 'keyterms=b=c'],
   ]
   const startedMs = performance.now()
   const first = await run(['-', '--url', `${node.url}/`, '--fast', ...raw], {

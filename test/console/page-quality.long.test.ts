@@ -29,31 +29,12 @@ const ZOOMED = [640, 1024]
 const VIEWS = [
   ...['overview', 'routes', 'routes/acme.voice', 'routes/acme.next', 'routes/voice', 'providers', 'apps'],
   ...[
-    'keys',
-    'playground',
-    'playground?tab=live',
-    'playground?tab=speech',
-    'playground?tab=chat',
-    'usage',
-    'providers/acme.weak',
-    'requests',
-    'requests?tab=log',
-    'live',
-    'jobs',
-    'settings',
-    'audit',
-    'setup',
+    ...['keys', 'playground', 'playground?tab=live', 'playground?tab=speech', 'playground?tab=chat', 'usage'],
+    ...['providers/acme.weak', 'requests', 'requests?tab=log', 'live', 'jobs', 'settings', 'audit', 'setup'],
   ],
 ].map((view) => `/console/acme/${view}`)
 const PLATFORM_VIEWS = [
-  'overview',
-  'workspaces',
-  'workspaces/acme',
-  'providers',
-  'requests',
-  'live',
-  'audit',
-  'setup',
+  ...['overview', 'workspaces', 'workspaces/acme', 'providers', 'requests', 'live', 'audit', 'setup'],
 ].map((view) => `/console/${view}`)
 const ALL_VIEWS = [...VIEWS, ...PLATFORM_VIEWS]
 

@@ -175,26 +175,10 @@ t.test('types are taken away in place, and files are tagged and compressed', asy
 
 t.test('nothing but the page can be had', async (t) => {
   const tricks = [
-    '',
-    'tsconfig.json',
-    'style',
-    'main.js',
-    'Main.ts',
-    'main.ts/',
-    '/main.ts',
-    './main.ts',
-    'style/../main.ts',
-    '..%2fsession.ts',
-    '%2e%2e/session.ts',
-    '..%2f..%2f..%2fmain.ts',
-    '%252e%252e%252fsession.ts',
-    'vendor/preact',
-    'vendor/../../session.ts',
-    'vendor/undici.js',
-    'main.ts%00.css',
-    'toString',
-    '__proto__',
-    '..\\session.ts',
+    ...['', 'tsconfig.json', 'style', 'main.js', 'Main.ts', 'main.ts/', '/main.ts', './main.ts'],
+    ...['style/../main.ts', '..%2fsession.ts', '%2e%2e/session.ts', '..%2f..%2f..%2fmain.ts'],
+    ...['%252e%252e%252fsession.ts', 'vendor/preact', 'vendor/../../session.ts', 'vendor/undici.js'],
+    ...['main.ts%00.css', 'toString', '__proto__', '..\\session.ts'],
   ]
   for (const trick of tricks) {
     const answer = await rawGet(`/console/assets/${trick}`)

@@ -112,16 +112,7 @@ function broken(ask: Ask, { text, all }: Noise): Ask[] {
   const authorization = all
   const quoted = JSON.stringify(text)
   const fields = [
-    'input',
-    'prompt',
-    'messages',
-    'audio',
-    'url',
-    'domains',
-    'endpoint',
-    'payload',
-    'voice',
-    'model',
+    ...['input', 'prompt', 'messages', 'audio', 'url', 'domains', 'endpoint', 'payload', 'voice', 'model'],
   ]
   const wrong = [{ [text]: text }, text, [[text]]].map((value) =>
     JSON.stringify(Object.fromEntries(fields.map((name) => [name, value]))),

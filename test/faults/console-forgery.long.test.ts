@@ -70,14 +70,7 @@ function pathTo({ path }: ConsoleEndpoint): string {
 /** All that a change could change, as an operator sees it. */
 async function sight(operator: Visitor): Promise<string> {
   const paths = [
-    '',
-    '/routes',
-    '/providers',
-    '/keys',
-    '/audio-url-domains',
-    '/webhook',
-    '/jobs',
-    '/routes/voice',
+    ...['', '/routes', '/providers', '/keys', '/audio-url-domains', '/webhook', '/jobs', '/routes/voice'],
   ]
   const answers = [
     await operator.get('/workspaces'),
@@ -113,13 +106,7 @@ function forgeries(url: string, otherToken: string): readonly (readonly [string,
     ],
   ]
   const sites = [
-    'cross-site',
-    'same-site',
-    'none',
-    'Same-Origin',
-    'same-origin, cross-site',
-    'sameorigin',
-    '*',
+    ...['cross-site', 'same-site', 'none', 'Same-Origin', 'same-origin, cross-site', 'sameorigin', '*'],
   ]
   const tokens = ['', 'a'.repeat(43), otherToken, `${otherToken}=`, 'null', 'undefined']
   return [

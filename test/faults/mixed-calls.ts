@@ -15,16 +15,8 @@ export interface MixedCall {
 }
 
 export const KINDS = [
-  'chat',
-  'chat stream',
-  'embeddings',
-  'image',
-  'speech',
-  'speech audio',
-  'transcription',
-  'transcription 3 MB',
-  'transcription stream',
-  'video',
+  ...['chat', 'chat stream', 'embeddings', 'image', 'speech', 'speech audio', 'transcription'],
+  ...['transcription 3 MB', 'transcription stream', 'video'],
 ] as const
 export type MixedKind = (typeof KINDS)[number]
 
@@ -140,13 +132,7 @@ function wrong(isRight: boolean): string | null {
 function parsed({ body }: RawResponse): Record<string, unknown> {
   const envelope = parse(body) as Record<string, unknown>
   const lacking = [
-    'id',
-    'provider',
-    'model',
-    'policy_version_id',
-    'usage',
-    'warnings',
-    'content_blocks',
+    ...['id', 'provider', 'model', 'policy_version_id', 'usage', 'warnings', 'content_blocks'],
   ].filter((name) => !Object.hasOwn(envelope, name))
   if (lacking.length > 0) throw new Error(`the envelope lacks ${lacking.join(', ')}`)
   return envelope

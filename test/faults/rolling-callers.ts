@@ -8,14 +8,8 @@ import { filledWav } from '../support/wav.ts'
 
 /** What callers do, over and over, each on a connection that it keeps unless it says otherwise. */
 export const CALLER_KINDS = [
-  'asks who it is',
-  'uploads a little',
-  'uploads 3 MB',
-  'uploads slowly',
-  'reads a stream',
-  'waits for its answer',
-  'has a key for each call',
-  'connects for each call',
+  ...['asks who it is', 'uploads a little', 'uploads 3 MB', 'uploads slowly', 'reads a stream'],
+  ...['waits for its answer', 'has a key for each call', 'connects for each call'],
   'is idle for long between calls',
 ] as const
 export type CallerKind = (typeof CALLER_KINDS)[number]

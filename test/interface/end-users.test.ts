@@ -95,14 +95,7 @@ const DOORS: readonly (readonly [path: string, body: object, names: readonly str
 ]
 const HOSTILE = [
   'a'.repeat(END_USER_LENGTH_MAX + 1),
-  ' a',
-  'a ',
-  'a\tb',
-  'a\u0000b',
-  'a\nb',
-  'a\u202eb',
-  '\ud800',
-  '\u00a0',
+  ...[' a', 'a ', 'a\tb', 'a\u0000b', 'a\nb', 'a\u202eb', '\ud800', '\u00a0'],
 ]
 
 t.test('end users at one node', { timeout: 120_000 }, async (t) => {

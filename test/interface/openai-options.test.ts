@@ -78,13 +78,7 @@ const PRICE = {
 const ENTRY = {
   model: 'all',
   capabilities: [
-    'text',
-    'completion',
-    'function_calling',
-    'audio_output',
-    'embeddings',
-    'image',
-    'audio_input',
+    ...['text', 'completion', 'function_calling', 'audio_output', 'embeddings', 'image', 'audio_input'],
   ],
   translates: true,
   features: ['diarization', 'keyterms', 'redaction', 'multichannel'],

@@ -272,15 +272,8 @@ t.test('for development http at this machine is taken, too', async (t) => {
   ])
     t.equal(await put(url), 200, url)
   for (const url of [
-    'http://a.example/',
-    'http://127.0.0.2/',
-    'http://10.0.0.1/',
-    'http://[::1]/',
-    'http://a.localhost/',
-    'http://user@localhost/',
-    'http://localhost/#',
-    'https://localhost/',
-    'https://127.0.0.1/',
+    ...['http://a.example/', 'http://127.0.0.2/', 'http://10.0.0.1/', 'http://[::1]/', 'http://a.localhost/'],
+    ...['http://user@localhost/', 'http://localhost/#', 'https://localhost/', 'https://127.0.0.1/'],
   ]) {
     t.equal(await put(url), 400, url)
   }

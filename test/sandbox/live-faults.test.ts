@@ -261,15 +261,7 @@ t.test('junk ends a session at most, never the sandbox', async (t) => {
     'whisper-1',
   ]
   const names = [
-    'type',
-    'audio',
-    'session',
-    'input',
-    'format',
-    'transcription',
-    'turn_detection',
-    'model',
-    'channel',
+    ...['type', 'audio', 'session', 'input', 'format', 'transcription', 'turn_detection', 'model', 'channel'],
   ]
   const junk = (depth: number): unknown => {
     if (depth === 0 || roll(3) === 0) return values[roll(values.length)]
@@ -278,11 +270,7 @@ t.test('junk ends a session at most, never the sandbox', async (t) => {
     )
   }
   const types = [
-    'session.update',
-    'input_audio_buffer.append',
-    'input_audio_buffer.commit',
-    'Finalize',
-    'KeepAlive',
+    ...['session.update', 'input_audio_buffer.append', 'input_audio_buffer.commit', 'Finalize', 'KeepAlive'],
   ]
   let sent = 0
   for (let session = 0; session < 60; session += 1) {

@@ -93,13 +93,7 @@ async function typeFaults(folder: string, documents: readonly Manifest[]): Promi
   await writeFile(file, lines.join('\n'))
   const compiler = fileURLToPath(new URL('node_modules/typescript/bin/tsc', ROOT))
   const options = [
-    '--noEmit',
-    '--strict',
-    '--module',
-    'preserve',
-    '--allowImportingTsExtensions',
-    '--types',
-    '',
+    ...['--noEmit', '--strict', '--module', 'preserve', '--allowImportingTsExtensions', '--types', ''],
   ]
   return promisify(execFile)(process.execPath, [compiler, ...options, file], { cwd: folder }).then(
     () => '',

@@ -33,15 +33,8 @@ const AHEAD_SECONDS = 300
 const CHUNK_MS = [50, 1000] as const
 
 const MODELS: readonly string[] = [
-  'universal-streaming-english',
-  'universal-streaming-multilingual',
-  'u3-rt-pro',
-  'u3-rt-pro-beta-1',
-  'whisper-rt',
-  'universal-3-5-pro',
-  'universal-3-6',
-  'universal-3-6-pro',
-  'u3-pro',
+  ...['universal-streaming-english', 'universal-streaming-multilingual', 'u3-rt-pro', 'u3-rt-pro-beta-1'],
+  ...['whisper-rt', 'universal-3-5-pro', 'universal-3-6', 'universal-3-6-pro', 'u3-pro'],
 ]
 /** Those that say `SpeechStarted` and `Silence`, and whose turns are formatted as they come. */
 const PRO = /^(?:u3-|universal-3)/

@@ -1,19 +1,10 @@
 import { randomBytes } from 'node:crypto'
 import type { ObjectKind } from '../../contracts/objects.ts'
 
-export const OBJECT_KINDS: readonly ObjectKind[] = [
-  'spool',
-  'upload',
-  'resumable',
-  'job',
-  'result',
-  'slot',
-  'cache',
-  'pair',
-  'usage',
-  'aggregate',
+export const OBJECT_KINDS = [
+  ...['spool', 'upload', 'resumable', 'job', 'result', 'slot', 'cache', 'pair', 'usage', 'aggregate'],
   'state',
-]
+] as const satisfies readonly ObjectKind[]
 const KINDS: ReadonlySet<string> = new Set(OBJECT_KINDS)
 const SEGMENT = /^[A-Za-z0-9_-][A-Za-z0-9_.-]*$/
 /** A Hive partition, by which readers of a lake know what lies below. */

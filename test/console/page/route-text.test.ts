@@ -17,17 +17,9 @@ t.test('a route reads as the configuration file has it', async (t) => {
   t.equal(
     text,
     [
-      'workspace: acme',
-      'entries:',
-      '  - provider: openai',
-      '    model: whisper-1',
-      '    purposes: [calls, "true"]',
-      '    retry_empty: true',
-      '  - provider: acme.dg',
-      '    model: nova-3',
-      '    options: {}',
-      '    price:',
-      '      per_hour_usd: 0.26',
+      ...['workspace: acme', 'entries:', '  - provider: openai', '    model: whisper-1'],
+      ...['    purposes: [calls, "true"]', '    retry_empty: true', '  - provider: acme.dg'],
+      ...['    model: nova-3', '    options: {}', '    price:', '      per_hour_usd: 0.26'],
     ].join('\n'),
   )
 })

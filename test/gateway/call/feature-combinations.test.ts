@@ -165,27 +165,14 @@ t.test('what a model keeps one by one and not together is told as such', async (
 t.test('every model that speaks starts every format, speed and voice that selection takes', async (t) => {
   const formats = [
     null,
-    'mp3',
-    'wav',
-    'opus',
-    'flac',
-    'aac',
-    'pcm',
-    'mp3_44100_128',
-    'linear16',
-    'ulaw_8000',
-    'x',
+    ...['mp3', 'wav', 'opus', 'flac', 'aac', 'pcm', 'mp3_44100_128', 'linear16', 'ulaw_8000', 'x'],
   ]
   const refusals = new Set<string>()
   for (const one of ENTRIES.filter((entry) => serves(entry, 'speech'))) {
     const disagreements: string[] = []
     const voices = [
       null,
-      'alloy',
-      'thalia-en',
-      'Kore',
-      'a voice',
-      '../up',
+      ...['alloy', 'thalia-en', 'Kore', 'a voice', '../up'],
       ...(one.facts.limits.voices ?? []),
     ]
     for (const response_format of formats) {

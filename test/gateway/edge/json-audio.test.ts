@@ -183,30 +183,12 @@ t.test('decodes to what Buffer decodes, and says what can be read from the middl
 
 t.test('refuses what is no base64, wherever it stands', async (t) => {
   const texts = [
-    'Q',
-    'QUJDR',
-    'QQ=',
-    'QUI==',
-    'QUJD=',
-    'QUJD====',
-    'QQ==QQ==',
-    '=',
-    '====',
-    'QU\\"JD',
-    'QU\\\\JD',
+    ...['Q', 'QUJDR', 'QQ=', 'QUI==', 'QUJD=', 'QUJD====', 'QQ==QQ==', '=', '====', 'QU\\"JD', 'QU\\\\JD'],
     'QU\\bJD',
   ]
   texts.push(
-    'QU\\u0041\\u00',
-    'QU\\u00e4',
-    'QU\\u005cnJD',
-    'QU\\u0022',
-    'QU\\x41',
-    'Ä',
-    'QU\x00D',
-    'QU\x7fD',
-    'QU.D',
-    'QU\\',
+    ...['QU\\u0041\\u00', 'QU\\u00e4', 'QU\\u005cnJD', 'QU\\u0022', 'QU\\x41', 'Ä', 'QU\x00D', 'QU\x7fD'],
+    ...['QU.D', 'QU\\'],
   )
   for (const text of texts) {
     for (const long of [text, `${'QUJD'.repeat(20_000)}${text}`]) {

@@ -18,14 +18,7 @@ const FRAMES_SECONDS = 0.25
 const FORMATS = [
   ...['mp3', 'mp3_22050_32', 'mp3_44100_128', 'mp3_24000_48', 'opus', 'opus_48000_96'],
   ...[
-    'pcm',
-    'pcm_16000',
-    'pcm_22050',
-    'pcm_24000',
-    'pcm_44100',
-    'wav',
-    'wav_22050',
-    'ulaw_8000',
+    ...['pcm', 'pcm_16000', 'pcm_22050', 'pcm_24000', 'pcm_44100', 'wav', 'wav_22050', 'ulaw_8000'],
     'alaw_8000',
   ],
 ]
@@ -159,25 +152,11 @@ test('names of formats', async (t) => {
     t.ok(speechForm(name), name)
   const unmade = [
     ...[
-      'flac',
-      'aac',
-      'ogg',
-      'MP3',
-      'mp3_44100',
-      'mp3_44100_999',
-      'mp3_8000_128',
-      'mp3_44100_24',
-      'mp3 ',
+      ...['flac', 'aac', 'ogg', 'MP3', 'mp3_44100', 'mp3_44100_999', 'mp3_8000_128', 'mp3_44100_24', 'mp3 '],
       '',
     ],
     ...[
-      'opus_44100_96',
-      'opus_48000_5',
-      'opus_48000',
-      'pcm_1',
-      'pcm_24001',
-      'pcm_16000_32',
-      'wav_9000',
+      ...['opus_44100_96', 'opus_48000_5', 'opus_48000', 'pcm_1', 'pcm_24001', 'pcm_16000_32', 'wav_9000'],
       'ulaw',
     ],
     ...['ulaw_16000', 'alaw_44100', 'constructor', '__proto__'],

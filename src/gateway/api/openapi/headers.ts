@@ -102,28 +102,17 @@ export const ANY_ORIGIN_HEADERS: readonly HeaderName[] = [
 ]
 
 /** On every answer that took a token of the key's bucket. */
-const LIMITED: readonly HeaderName[] = [
-  'x-ratelimit-limit-requests',
-  'x-ratelimit-remaining-requests',
-  'x-ratelimit-reset-requests',
-  'x-ratelimit-limit-tokens',
-  'x-ratelimit-remaining-tokens',
-  'x-ratelimit-reset-tokens',
-  'x-ratelimit-limit-audio-seconds',
-  'x-ratelimit-remaining-audio-seconds',
+const LIMITED = [
+  ...['x-ratelimit-limit-requests', 'x-ratelimit-remaining-requests', 'x-ratelimit-reset-requests'],
+  ...['x-ratelimit-limit-tokens', 'x-ratelimit-remaining-tokens', 'x-ratelimit-reset-tokens'],
+  ...['x-ratelimit-limit-audio-seconds', 'x-ratelimit-remaining-audio-seconds'],
   'x-ratelimit-reset-audio-seconds',
-]
+] as const satisfies readonly HeaderName[]
 
-const FACTS: readonly HeaderName[] = [
-  'X-LK-Provider',
-  'X-LK-Model',
-  'X-LK-Purpose-Source',
-  'X-LK-Requested-Purpose',
-  'X-LK-Applied-Purpose',
-  'X-LK-Cost-Usd',
-  'X-LK-Warnings',
-  'X-LK-Usage-Total-Tokens',
-]
+const FACTS = [
+  ...['X-LK-Provider', 'X-LK-Model', 'X-LK-Purpose-Source', 'X-LK-Requested-Purpose', 'X-LK-Applied-Purpose'],
+  ...['X-LK-Cost-Usd', 'X-LK-Warnings', 'X-LK-Usage-Total-Tokens'],
+] as const satisfies readonly HeaderName[]
 
 /** Beside a transcript that is text. */
 export const TRANSCRIPT_FACTS: readonly HeaderName[] = [

@@ -94,46 +94,28 @@ export function shapedError(
 }
 
 /** Errors of every endpoint with a key. */
-export const KEY_ERRORS: readonly ErrorCode[] = [
-  'INVALID_REQUEST',
-  'UNAUTHENTICATED',
-  'PERMISSION_DENIED',
-  'RATE_LIMITED',
-  'INTERNAL',
+export const KEY_ERRORS = [
+  ...['INVALID_REQUEST', 'UNAUTHENTICATED', 'PERMISSION_DENIED', 'RATE_LIMITED', 'INTERNAL'],
   'DEPENDENCY_UNAVAILABLE',
-]
+] as const satisfies readonly ErrorCode[]
 
 /** Errors of every endpoint with a body. */
-export const BODY_ERRORS: readonly ErrorCode[] = [
-  'REQUEST_TIMEOUT',
-  'LENGTH_REQUIRED',
-  'REQUEST_TOO_LARGE',
-  'UNSUPPORTED_MEDIA_TYPE',
-  'OVERLOADED',
-]
+export const BODY_ERRORS = [
+  ...['REQUEST_TIMEOUT', 'LENGTH_REQUIRED', 'REQUEST_TOO_LARGE', 'UNSUPPORTED_MEDIA_TYPE', 'OVERLOADED'],
+] as const satisfies readonly ErrorCode[]
 
 /** Errors of every call that a provider serves, beside those of its key and its body. */
-export const CALL_ERRORS: readonly ErrorCode[] = [
-  'INSUFFICIENT_CREDITS',
-  'TRIAL_EXHAUSTED',
-  'BUDGET_EXCEEDED',
-  'PLAN_NOT_ENTITLED',
-  'REQUIRED_FEATURE_UNAVAILABLE',
-  'UPSTREAM_REJECTED',
-  'UPSTREAM_ERROR',
-  'NO_HEALTHY_PROVIDER',
-  'PROVIDERS_COOLING_DOWN',
-  'UPSTREAM_TIMEOUT',
-]
+export const CALL_ERRORS = [
+  ...['INSUFFICIENT_CREDITS', 'TRIAL_EXHAUSTED', 'BUDGET_EXCEEDED', 'PLAN_NOT_ENTITLED'],
+  ...['REQUIRED_FEATURE_UNAVAILABLE', 'UPSTREAM_REJECTED', 'UPSTREAM_ERROR', 'NO_HEALTHY_PROVIDER'],
+  ...['PROVIDERS_COOLING_DOWN', 'UPSTREAM_TIMEOUT'],
+] as const satisfies readonly ErrorCode[]
 
 /** Errors of audio before any provider is asked. */
-const AUDIO_ERRORS: readonly ErrorCode[] = [
-  'ROUTE_CONTROL_NOT_ALLOWED',
-  'AUDIO_URL_REJECTED',
-  'AUDIO_TOO_LARGE',
-  'AUDIO_TOO_LONG',
+const AUDIO_ERRORS = [
+  ...['ROUTE_CONTROL_NOT_ALLOWED', 'AUDIO_URL_REJECTED', 'AUDIO_TOO_LARGE', 'AUDIO_TOO_LONG'],
   'UNSUPPORTED_AUDIO_FORMAT',
-]
+] as const satisfies readonly ErrorCode[]
 
 /** Errors of a call that brings audio. */
 export const TRANSCRIPTION_ERRORS: readonly ErrorCode[] = [

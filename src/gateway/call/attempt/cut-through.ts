@@ -35,14 +35,7 @@ const LEAST_BYTES = 64 * 1024
  * Failures that an attempt without the whole body can tell of: those of the provider or its connection. Of an input of
  * which it saw a part it tells nothing.
  */
-const CONCLUSIVE: ReadonlySet<FailureKind> = new Set([
-  'connect',
-  'ambiguous',
-  'server',
-  'rate',
-  'credential',
-  'model',
-])
+const CONCLUSIVE = new Set<FailureKind>(['connect', 'ambiguous', 'server', 'rate', 'credential', 'model'])
 
 /** From this much waiting for the sender on it is no fault of a provider that it gave a request up. */
 const STARVED_MS = 5_000

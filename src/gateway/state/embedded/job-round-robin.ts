@@ -4,18 +4,10 @@ import { query } from './database.ts'
 import type { JobCounters } from './job-counters.ts'
 
 /** The mode that is asked first, over and over: 6 : 3 : 1, spread as evenly as that goes. */
-const SEQUENCE: readonly QueueMode[] = [
+const SEQUENCE = [
+  ...['priority', 'standard', 'priority', 'priority', 'standard', 'priority', 'bulk', 'priority', 'standard'],
   'priority',
-  'standard',
-  'priority',
-  'priority',
-  'standard',
-  'priority',
-  'bulk',
-  'priority',
-  'standard',
-  'priority',
-]
+] as const satisfies readonly QueueMode[]
 
 /** The list of a workspace's ready jobs of a mode. */
 interface ReadyList {

@@ -226,12 +226,7 @@ function voidKey(workspace: string, token: string, claim: JobClaim | undefined):
 }
 
 const REFUSALS: ReadonlySet<string | null | undefined> = new Set<Shortage | 'voided'>([
-  'credits',
-  'trial',
-  'key_budget',
-  'workspace_budget',
-  'end_user_budget',
-  'voided',
+  ...(['credits', 'trial', 'key_budget', 'workspace_budget', 'end_user_budget', 'voided'] as const),
 ])
 const isRefusal = (why: string | null | undefined): why is Shortage | 'voided' => REFUSALS.has(why)
 

@@ -43,18 +43,7 @@ for (const name of Object.keys(VERDICTS).filter((one) => formatOf(one) !== 'none
   })
 
 const WORDS = [
-  'one',
-  'two',
-  'three',
-  'four',
-  'five',
-  'six',
-  'seven',
-  'eight',
-  'nine',
-  'ten',
-  'eleven',
-  'twelve',
+  ...['one', 'two', 'three', 'four', 'five', 'six', 'seven', 'eight', 'nine', 'ten', 'eleven', 'twelve'],
 ]
 
 /** Morse code with a second of silence behind each word. */

@@ -67,15 +67,7 @@ t.test('formats', async (t) => {
     t.match(answer, { kind: 'done', result: { mediaType } }, response_format)
   }
   const unmade = [
-    'opus',
-    'flac',
-    'aac',
-    'pcm_32000',
-    'mp3_44100_192',
-    'mp3_8000_96',
-    'MP3',
-    '',
-    'constructor',
+    ...['opus', 'flac', 'aac', 'pcm_32000', 'mp3_44100_192', 'mp3_8000_96', 'MP3', '', 'constructor'],
   ]
   for (const response_format of unmade) {
     const refusal = { kind: 'failed', failure: { kind: 'model', status: null, reason: /^response_format/ } }

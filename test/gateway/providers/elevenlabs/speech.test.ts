@@ -67,16 +67,7 @@ t.test('formats: two short names, the native tokens, and nothing else', async (t
     t.match(answer, { kind: 'done', result: { mediaType } }, String(asked))
   }
   for (const asked of [
-    'wav',
-    'opus',
-    'flac',
-    'aac',
-    'MP3',
-    'mp3_44100',
-    'mp3_44100_256',
-    'pcm_11025',
-    '',
-    'mp3&x=1',
+    ...['wav', 'opus', 'flac', 'aac', 'MP3', 'mp3_44100', 'mp3_44100_256', 'pcm_11025', '', 'mp3&x=1'],
   ]) {
     const refusal = { kind: 'failed', failure: { kind: 'model', status: null, reason: /^response_format/ } }
     t.match(start({ response_format: asked }), refusal, JSON.stringify(asked))

@@ -140,14 +140,15 @@ t.test('what the demo really answers is what is documented, and what is shown', 
     }
     return answered
   }
-  for (const call of demoCalls(recordings)) await see(call)
+  // The demo's key has only so many calls at once, and a quick machine makes more.
+  for (const [at, call] of demoCalls(recordings).entries()) {
+    if (at % 40 === 39) node = await startGateway(t)
+    await see(call)
+  }
+  node = await startGateway(t)
   await seeJobs(see, recordings.audio)
   await seeTranscripts(see, recordings.audio)
-  // The demo's key has only so many calls at once, and a quick machine makes more.
-  const first = node
-  node = await startGateway(t)
   await seeUploads(see, recordings.audio)
-  node = first
   await seeResults(see)
   await seeManagement(see)
   for (const [id, path] of [

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
 import { constants, copyFile, mkdir, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
-import { dirname, join } from 'node:path'
+import { dirname, join, relative, resolve } from 'node:path'
 import { type Static, Type } from 'typebox'
 import { Value } from 'typebox/value'
 import { readVersion } from '../../contracts/version.ts'
@@ -43,8 +43,10 @@ interface BackupOptions {
  *
  * @throws BackupError; the errors of the disk
  */
-export async function backUp(folder: string, target: string, options: BackupOptions): Promise<Manifest> {
+export async function backUp(from: string, to: string, options: BackupOptions): Promise<Manifest> {
+  const [folder, target] = [resolve(from), resolve(to)]
   if (await isThere(target)) throw new BackupError(`${target} exists already`)
+  if (isWithin(relative(folder, target))) throw new BackupError(`${target} is in the data folder itself`)
   if (!(await isThere(join(folder, STATE_FILE)))) throw new BackupError(`there is no state in ${folder}`)
   const draft = `${target}.partial`
   await rm(draft, { recursive: true, force: true })
@@ -54,7 +56,7 @@ export async function backUp(folder: string, target: string, options: BackupOpti
   await copyMoment(folder, draft, options)
   const files: Manifest['files'] = []
   // One at a time: each is open while it is read, and there may be more of them than descriptors.
-  for (const name of await filesIn(draft)) files.push({ name, ...(await digestOf(join(draft, name))) })
+  for (const name of await filesIn(draft, null)) files.push({ name, ...(await digestOf(join(draft, name))) })
   const manifest = { version: await readVersion(), created_at: new Date(options.nowMs).toISOString(), files }
   await writeFile(join(draft, MANIFEST), `${JSON.stringify(manifest, null, 1)}\n`, {
     mode: 0o600,
@@ -94,6 +96,8 @@ export async function restore(source: string, folder: string): Promise<Manifest>
     const names = (await readdir(folder)).filter((name) => name !== 'lock')
     const isAgain = (await readFile(state, 'utf8').catch(() => '')) === UNFINISHED
     if (names.length > 0 && !isAgain) throw new BackupError(`${folder} is not empty`)
+    // It may have been another backup that was not restored to its end.
+    for (const name of names) if (!LEFT_OUT.test(name)) await rm(join(folder, name), { recursive: true })
     await writeFile(state, UNFINISHED, { mode: 0o600, flush: true })
     for (const { name, sha256 } of manifest.files) {
       const path = join(folder, name === STATE_FILE ? `${STATE_FILE}.draft` : name)
@@ -134,8 +138,7 @@ function isWithin(name: string): boolean {
 
 /** Copies the files that are not in the draft yet, or have grown since. */
 async function copyNew(folder: string, draft: string): Promise<void> {
-  for (const name of await filesIn(folder)) {
-    if (LEFT_OUT.test(name.split('/')[0]!)) continue
+  for (const name of await filesIn(folder, LEFT_OUT)) {
     const [from, to] = [join(folder, name), join(draft, name)]
     const [now, before] = [await fileSize(from), await fileSize(to)]
     // Objects go at any time.
@@ -152,11 +155,28 @@ async function copyWhole(from: string, to: string): Promise<void> {
   await forceToDisk(to)
 }
 
-async function filesIn(folder: string): Promise<string[]> {
-  const found = await readdir(folder, { recursive: true, withFileTypes: true })
-  return found
-    .filter((one) => one.isFile())
-    .map((one) => join(one.parentPath, one.name).slice(folder.length + 1))
+/**
+ * Paths of the files below a folder. A link at its top is followed: what it leads to belongs to the folder.
+ *
+ * @param except names at the top
+ * @throws BackupError for a link further below, which a backup would be without
+ */
+async function filesIn(folder: string, except: RegExp | null, at = ''): Promise<string[]> {
+  const found = await readdir(join(folder, at), { withFileTypes: true }).catch((error) => {
+    // A folder of objects goes with the last of them.
+    if (error.code === 'ENOENT' && at !== '') return []
+    throw error
+  })
+  const files: string[] = []
+  for (const one of found) {
+    if (except?.test(one.name) === true) continue
+    const name = join(at, one.name)
+    if (one.isSymbolicLink() && at !== '') throw new BackupError(`${join(folder, name)} is a link`)
+    const what = one.isSymbolicLink() ? await stat(join(folder, name)) : one
+    if (what.isDirectory()) files.push(...(await filesIn(folder, null, name)))
+    else if (what.isFile()) files.push(name)
+  }
+  return files
 }
 
 async function digestOf(path: string): Promise<{ bytes: number; sha256: string }> {

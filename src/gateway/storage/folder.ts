@@ -5,7 +5,7 @@ import { oneAtATime } from '../../contracts/one-at-a-time.ts'
 import { type Clock, systemClock } from '../../contracts/time.ts'
 import { chunksOf, untilAborted } from './body-bytes.ts'
 import { attempt, storeFailure, unavailable } from './failure.ts'
-import { checkKey, OBJECT_KINDS } from './key.ts'
+import { checkKey, isKey, OBJECT_KINDS } from './key.ts'
 import { ReadBuffers, type StoreMemory } from './read-buffers.ts'
 
 const syncs = new Map<string, () => Promise<void>>()
@@ -182,11 +182,12 @@ async function namesIn(folder: string): Promise<string[]> {
   })
 }
 
+/** A name that is of no key, such as `.nfs…` or `.DS_Store`, is not of the store. */
 async function* listFolder(root: string, folder: string, prefix: string): AsyncGenerator<ObjectInfo> {
   const names = await attempt(() => namesIn(join(root, folder)))
   const keyOf = (name: string) => `${folder}/${name.replaceAll('+', '/')}`
   if (!isPartitioned(folder)) {
-    const meant = names.filter((name) => keyOf(name).startsWith(prefix))
+    const meant = names.filter((name) => keyOf(name).startsWith(prefix) && isKey(keyOf(name)))
     yield* looked(meant, async (name) => {
       // Gone meanwhile: another request has released it.
       const info = await stat(join(root, folder, name)).catch(() => null)
@@ -194,7 +195,8 @@ async function* listFolder(root: string, folder: string, prefix: string): AsyncG
     })
     return
   }
-  const folders = names.map(keyOf).filter((key) => prefix.startsWith(`${key}/`) || key.startsWith(prefix))
+  const inside = names.map(keyOf).filter((key) => isKey(`${key}/a`))
+  const folders = inside.filter((key) => prefix.startsWith(`${key}/`) || key.startsWith(prefix))
   yield* looked(folders, async (inner) => {
     const found: ObjectInfo[] = []
     for await (const info of listFolder(root, inner, prefix)) found.push(info)

@@ -20,13 +20,16 @@ const names: string[] = []
  * is a fault of the caller in this process.
  */
 export function checkKey(key: string): string {
+  if (!isKey(key)) throw new Error('storage: not an object key')
+  return key
+}
+
+export function isKey(key: string): boolean {
   const [kind = '', ...rest] = key.split('/')
   const isPartitioned = kind !== 'usage' || PARTITION.test(rest[0] ?? '')
   const segments = kind === 'usage' ? rest.slice(1) : rest
   const isWhole = segments.length > 0 && segments.every((segment) => SEGMENT.test(segment))
-  const valid = KINDS.has(kind) && isPartitioned && isWhole
-  if (!valid || key.length > MAX_KEY_LENGTH) throw new Error('storage: not an object key')
-  return key
+  return KINDS.has(kind) && isPartitioned && isWhole && key.length <= MAX_KEY_LENGTH
 }
 
 /** Turns a name that others chose, such as a request id that a caller sent, into one segment of a key. */

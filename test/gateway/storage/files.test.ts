@@ -19,6 +19,12 @@ t.test('an object is one file in the folder of its kind, and nothing else stays'
   const partition = 'usage/date=2026-11-22'
   await objects.put(`${partition}/seg_1.parquet`, chunksOf(Buffer.from('rows')), 4, { signal })
   t.same(await readdir(join(root, partition)), ['seg_1.parquet'], 'where other programs look for it')
+  for (const stray of ['job/.DS_Store', 'job/a file', 'usage/.DS_Store', 'usage/note'])
+    await writeFile(join(root, stray), '')
+  const found: string[] = []
+  for await (const { key } of objects.list('')) found.push(key)
+  t.same(found, ['job/acme/tj_1/1', `${partition}/seg_1.parquet`])
+  for (const stray of ['usage/.DS_Store', 'usage/note']) await rm(join(root, stray))
   await objects.remove(`${partition}/seg_1.parquet`)
   t.same(await readdir(join(root, 'usage')), [])
   t.same(await readdir(join(root, 'tmp')), [])

@@ -120,7 +120,9 @@ export class Uploads implements UploadedAudio {
     const infoObject = listed.find(({ key }) => INFO.test(objectName(key)))
     const info = infoObject === undefined ? null : await this.#read(infoObject, owner, signal)
     if (info === null || info.workspace !== owner.workspace || info.app !== owner.app) throw noUpload()
-    return this.#uploadOf(id, info, listed)
+    const upload = this.#uploadOf(id, info, listed)
+    if (upload.expiresAtMs <= this.#clock.wallNow()) throw noUpload()
+    return upload
   }
 
   async at(url: string, user: UploadUser, signal: AbortSignal): Promise<AudioRef | null> {
@@ -211,7 +213,9 @@ export class Uploads implements UploadedAudio {
 
   #uploadOf(id: string, info: Info, listed: readonly ObjectInfo[]): Upload {
     const { length, metadata, concat } = info
-    const expiresAtMs = expiryOf(id)
+    // A final one is there for as long as all of its parts are.
+    const parts = typeof concat === 'object' ? concat.parts : []
+    const expiresAtMs = Math.min(...[id, ...parts].map(expiryOf))
     const terms = { id, length, metadata, expiresAtMs, ...(concat === undefined ? {} : { concat }) }
     if (typeof concat === 'object') return { ...terms, offset: length, pieces: [], isFull: true }
     const found = listed.flatMap(({ key }) => pieceIn(key))

@@ -75,7 +75,7 @@ t.test('of pieces that overlap the longest counts, and each byte is read once', 
 })
 
 t.test('a final upload is its parts one after the other, as often as each is named', async (t) => {
-  const { uploads, add, make, read } = await openStore(t)
+  const { clock, uploads, add, make, read } = await openStore(t)
   const one = await make({ ...plain(3), concat: 'partial' })
   const two = await make({ ...plain(2), concat: 'partial' })
   await add(one, 0, text('abc'))
@@ -85,8 +85,18 @@ t.test('a final upload is its parts one after the other, as often as each is nam
   await add(two, 1, text('y'))
   t.equal(await read(id), 'abcxyabc')
   await t.rejects(read(one), { code: 'INVALID_REQUEST' }, 'a partial one is no audio')
+  await clock.advance(3_600_000)
+  const later = await make({ ...plain(3), concat: { parts: [one] } })
+  const { expiresAtMs } = await uploads.find(one, OWNER, SIGNAL)
+  t.equal(
+    (await uploads.find(later, OWNER, SIGNAL)).expiresAtMs,
+    expiresAtMs,
+    'no longer than its parts are there',
+  )
   await uploads.remove(two, OWNER)
   await t.rejects(read(id), { code: 'NOT_FOUND' }, 'nothing is left out where a part is gone')
+  await clock.advance(UPLOAD_SECONDS * 1000 - 3_600_000)
+  await t.rejects(uploads.find(later, OWNER, SIGNAL), { code: 'NOT_FOUND' })
 })
 
 t.test('an upload is its app’s, and ends a day after it began', async (t) => {

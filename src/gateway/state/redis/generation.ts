@@ -82,20 +82,22 @@ export class RedisGeneration implements StateMemory {
   }
 
   /**
-   * Runs what may book the grant of terms: with it, if this is the Redis that never booked it; without it, if it did;
-   * and with neither grant nor trial, if it has lost that.
+   * Runs what goes by terms once their grant is booked, if this is the Redis that never booked it; and with neither
+   * grant nor trial, if it has lost that. Booked by itself: a call may begin and end without a look at its account.
    */
   async granting<Answer>(
     terms: AccountTerms,
+    book: (terms: AccountTerms) => Promise<unknown>,
     run: (terms: AccountTerms, isWithheld: boolean) => Promise<Answer>,
   ): Promise<Answer> {
     if (!this.#isWatched || (terms.grant === null && terms.trial === null)) return run(terms, false)
     const booked = this.#booked.get(terms)
     if (booked !== undefined && !this.isLost) return run(booked, false)
-    if (!(await this.#isTheSame())) return run({ ...terms, grant: null, trial: null }, true)
-    const answer = await run(terms, false)
-    this.#booked.set(terms, { ...terms, grant: null })
-    return answer
+    const granted = { ...terms, grant: null }
+    if (!(await this.#isTheSame())) return run({ ...granted, trial: null }, true)
+    if (terms.grant !== null) await book(terms)
+    this.#booked.set(terms, granted)
+    return run(granted, false)
   }
 
   async #isTheSame(): Promise<boolean> {
@@ -163,29 +165,34 @@ export function grantedOnce<Money extends { ledger: CallLedger; accounts: Accoun
   { ledger, accounts }: Money,
   generation: RedisGeneration,
 ): { readonly ledger: CallLedger; readonly accounts: Accounts } {
+  const bookFor = (workspace: string) => (terms: AccountTerms) => accounts.show(workspace, terms)
   return {
     ledger: {
       ...ledger,
       async begin(beginning) {
         const { reservation } = beginning
         if (reservation === null) return ledger.begin(beginning)
-        return generation.granting(reservation.terms, async (terms, isWithheld) => {
-          const begun = await ledger.begin({ ...beginning, reservation: { ...reservation, terms } })
-          const isShort = begun.state === 'refused' && (begun.why === 'credits' || begun.why === 'trial')
-          if (!isWithheld || !isShort) return begun
-          // How much there was is not known: the customer has not used it up.
-          const cause = new Error('the accounts are lost')
-          throw new GatewayError('DEPENDENCY_UNAVAILABLE', undefined, { cause })
-        })
+        return generation.granting(
+          reservation.terms,
+          bookFor(beginning.workspace),
+          async (terms, isWithheld) => {
+            const begun = await ledger.begin({ ...beginning, reservation: { ...reservation, terms } })
+            const isShort = begun.state === 'refused' && (begun.why === 'credits' || begun.why === 'trial')
+            if (!isWithheld || !isShort) return begun
+            // How much there was is not known: the customer has not used it up.
+            const cause = new Error('the accounts are lost')
+            throw new GatewayError('DEPENDENCY_UNAVAILABLE', undefined, { cause })
+          },
+        )
       },
       lease: (leasing) =>
-        generation.granting(leasing.held.terms, (terms) =>
+        generation.granting(leasing.held.terms, bookFor(leasing.workspace), (terms) =>
           ledger.lease({ ...leasing, held: { ...leasing.held, terms } }),
         ),
     },
     accounts: {
       ...accounts,
-      show: (workspace, given) => generation.granting(given, (terms) => accounts.show(workspace, terms)),
+      show: (workspace, given) => generation.granting(given, bookFor(workspace), bookFor(workspace)),
     },
   }
 }

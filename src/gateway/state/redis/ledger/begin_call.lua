@@ -29,9 +29,6 @@ local token, fingerprint, key_id = ARGV[1], ARGV[2], ARGV[6]
 local platform, spend = tonumber(ARGV[7]), tonumber(ARGV[8])
 local claim, end_user_account = tonumber(ARGV[16]), ARGV[17]
 
--- Nodes take it as booked after any answer.
-if ARGV[5] == '1' then book_grant(account, grants, ARGV[12], ARGV[13]) end
-
 -- The slot decides first: what is running or stored is answered whatever the account holds.
 if fingerprint ~= '' then
   local held = redis.call('HMGET', slot, 'state', 'token', 'lease_until_ms', 'fingerprint', 'result')
@@ -72,6 +69,7 @@ end
 
 if reserves then
   expire_due(money, SWEPT_AT_ONCE)
+  book_grant(account, grants, ARGV[12], ARGV[13])
 
   local purse = 'none'
   if platform > 0 then

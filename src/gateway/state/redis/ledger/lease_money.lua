@@ -23,8 +23,6 @@ local token, from, key_id = ARGV[1], ARGV[2], ARGV[6]
 local held_platform, held_spend = tonumber(ARGV[7]), tonumber(ARGV[8])
 local more_platform, more_spend = tonumber(ARGV[16]), tonumber(ARGV[17])
 
--- Nodes take it as booked after any answer.
-book_grant(account, grants, ARGV[12], ARGV[13])
 if redis.call('EXISTS', void) == 1 then return { 'over' } end
 
 local known = redis.call('HGET', reservations, token)
@@ -44,6 +42,7 @@ if from ~= '' then
 end
 
 expire_due(money, SWEPT_AT_ONCE)
+book_grant(account, grants, ARGV[12], ARGV[13])
 
 local this_month, month_ends_ms = begin_month(account, spent)
 local is_this_month = not month or month == this_month

@@ -48,6 +48,12 @@ export interface CatalogRecord extends RecordName {
   readonly published: RecordVersion | null
 }
 
+/** A record in a list: without fields, since those of a workspace may be megabytes. */
+export interface CatalogEntry extends RecordName {
+  readonly hasDraft: boolean
+  readonly isPublished: boolean
+}
+
 /** All that is published, of one and the same moment. */
 export interface PublishedCatalog {
   /** Changes with every publication and removal, by whichever process. */
@@ -140,7 +146,7 @@ export interface CatalogStore {
   /** Resolves to null when there never was one of this name. */
   get(record: RecordName): Promise<CatalogRecord | null>
   /** Those with a draft or a published version, of one workspace or (null) all, in the order of their ids. */
-  list(workspace: string | null): Promise<readonly CatalogRecord[]>
+  list(workspace: string | null): Promise<readonly CatalogEntry[]>
   /** Newest first. @param below only versions with smaller numbers; null: from the newest on */
   versions(record: RecordName, below: number | null, limit: number): Promise<readonly RecordVersion[]>
   /** Null: there is no such version. */

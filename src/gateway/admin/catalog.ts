@@ -81,9 +81,7 @@ async function contentsOf(
   const parts = kinds.flatMap((kind) =>
     catalogParts(catalog, kind, workspace).map((part) => `the ${kind} "${part.name}"`),
   )
-  const drafts = (await state.catalog.list(workspace)).filter(
-    (one) => one.draft !== null && one.published === null,
-  )
+  const drafts = (await state.catalog.list(workspace)).filter((one) => one.hasDraft && !one.isPublished)
   const now = nowMs()
   const keys = (await storedKeys(state.keys, workspace)).filter((key) => isValid(key, now))
   const names = [

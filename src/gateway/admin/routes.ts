@@ -221,5 +221,5 @@ async function requireNewRoute(
   const all = (await state.catalog.list(record.workspace)).filter((one) => one.kind === 'route')
   if (all.some((one) => recordId(one) === recordId(record))) return
   requireOwnName(record, 'route')
-  requireRoom(catalog, record, all.filter((one) => one.published === null).length)
+  requireRoom(catalog, record, all.filter((one) => !one.isPublished).length)
 }

@@ -48,9 +48,9 @@ async function resealProviders(
 ): Promise<Outcomes> {
   const { secretKeys } = context.webhooks
   const outcomes: Outcomes = []
-  for (const { kind, workspace, name, published } of await context.state.catalog.list(null)) {
+  for (const { kind, workspace, name, fields } of (await context.state.catalog.published()).records) {
     const record = { kind, workspace, name }
-    if (kind !== 'provider' || !isSealed(published?.fields.api_key)) continue
+    if (kind !== 'provider' || !isSealed(fields.api_key)) continue
     let outcome: keyof Resealed = 'kept'
     await changePart(
       actor,

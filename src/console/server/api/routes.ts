@@ -1,11 +1,6 @@
 import { type Static, Type } from 'typebox'
 import { type Route, routesOf } from '../../../contracts/catalog.ts'
-import type {
-  CatalogRecord,
-  RecordDraft,
-  RecordFields,
-  RecordVersion,
-} from '../../../contracts/catalog-store.ts'
+import type { CatalogRecord, RecordFields, RecordVersion } from '../../../contracts/catalog-store.ts'
 import { operatorFacts } from '../../../gateway/admin/change.ts'
 import { issuesFor } from '../../../gateway/admin/issues.ts'
 import { catalogParts, type Part, partOf } from '../../../gateway/admin/parts.ts'
@@ -183,41 +178,50 @@ async function routeSummaries(
 ): Promise<RoutesAnswer> {
   const { context } = viewing
   const records = (await context.admin.state.catalog.list(workspace)).filter(({ kind }) => kind === 'route')
-  const drafts = new Map(records.flatMap(({ name, draft }) => (draft === null ? [] : [[name, draft]])))
+  const drafts = new Set(records.flatMap(({ name, hasDraft }) => (hasDraft ? [name] : [])))
   const parts = new Map(catalogParts(context.catalog, 'route', workspace).map((part) => [part.name, part]))
   const own = context.catalog.good().routes.filter((route) => route.workspace === workspace)
   const served = new Map(own.map((route) => [route.name, route]))
   const apps = appsByRoute(context, workspace)
-  const names = [...new Set([...parts.keys(), ...drafts.keys()])].sort()
+  const names = [...new Set([...parts.keys(), ...drafts])].sort()
   const standing = names.map((name) => ({
     name,
     part: parts.get(name) ?? null,
-    draft: drafts.get(name) ?? null,
+    hasDraft: drafts.has(name),
+    fields: parts.get(name)?.fields ?? {},
     served: served.get(name) ?? null,
     apps: apps.get(name) ?? [],
   }))
   const { page, total } = paged(standing, paging, (one) => [one.name, ...entryNames(one), ...one.apps])
-  return { routes: page.map((one) => summaryOf(viewing, one)), total, all: names.length }
+  const routes: RouteSummary[] = []
+  for (const one of page) {
+    const isOnlyDraft = one.part === null && one.hasDraft
+    const record = isOnlyDraft
+      ? await context.admin.state.catalog.get(routeRecord({ workspace, name: one.name }))
+      : null
+    routes.push(summaryOf(viewing, { ...one, fields: record?.draft?.fields ?? one.fields }))
+  }
+  return { routes, total, all: names.length }
 }
 
 /** Everything that has the name of a route. */
 interface StandingRoute {
   readonly name: string
   readonly part: Part | null
-  readonly draft: RecordDraft | null
+  readonly hasDraft: boolean
+  readonly fields: RecordFields
   readonly served: Route | null
   readonly apps: readonly string[]
 }
 
-/** `provider/model` of the entries that serve, else of the draft's. */
-function entryNames({ part, draft, served }: StandingRoute): readonly string[] {
-  if (served === null) return entriesIn(part?.fields ?? draft?.fields ?? {})
+/** `provider/model` of the entries that serve, else of its fields. */
+function entryNames({ fields, served }: StandingRoute): readonly string[] {
+  if (served === null) return entriesIn(fields)
   return served.entries.map(({ provider, model }) => `${provider.name}/${model}`)
 }
 
 function summaryOf({ viewer }: Viewing, route: StandingRoute): RouteSummary {
-  const { name, part, draft, served, apps } = route
-  const fields = part?.fields ?? draft?.fields ?? {}
+  const { name, part, hasDraft, fields, served, apps } = route
   return {
     name,
     managed_by: part?.managedBy ?? 'console',
@@ -226,7 +230,7 @@ function summaryOf({ viewer }: Viewing, route: StandingRoute): RouteSummary {
     strategy: served?.strategy ?? (typeof fields.strategy === 'string' ? fields.strategy : 'priority'),
     number: part?.version?.number ?? null,
     entries: entryNames(route),
-    has_draft: draft !== null,
+    has_draft: hasDraft,
     apps,
     published_at: timestamp(part?.version?.atMs ?? null),
     published_by: part?.version?.by.name ?? null,

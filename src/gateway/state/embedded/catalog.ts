@@ -179,6 +179,11 @@ function createSteps(db: DatabaseSync) {
   }
 }
 
+type EntryRow = Pick<RecordRow, 'kind' | 'workspace' | 'name'> & {
+  readonly has_draft: number
+  readonly is_published: number
+}
+
 type RecordRow = {
   readonly id: string
   readonly kind: RecordName['kind']
@@ -210,7 +215,9 @@ function createCatalogReads(
     FROM catalog_records AS r JOIN catalog_versions AS v ON v.record = r.id AND v.number = r.published
     ORDER BY r.id`)
   const find = db.prepare('SELECT * FROM catalog_records WHERE id = ? AND workspace IS ?')
-  const standing = 'SELECT * FROM catalog_records WHERE (draft_fields IS NOT NULL OR published IS NOT NULL)'
+  const standing = `
+    SELECT kind, workspace, name, draft_fields IS NOT NULL AS has_draft, published IS NOT NULL AS is_published
+    FROM catalog_records WHERE (draft_fields IS NOT NULL OR published IS NOT NULL)`
   const list = db.prepare(`${standing} ORDER BY id`)
   const listOf = db.prepare(`${standing} AND workspace = ? ORDER BY id`)
   const findVersion = db.prepare(
@@ -254,7 +261,9 @@ function createCatalogReads(
 
     list(workspace) {
       const rows = workspace === null ? list.all() : listOf.all(workspace)
-      return (rows as RecordRow[]).map(recordOf)
+      return (rows as EntryRow[]).map(({ has_draft, is_published, ...record }) => {
+        return { ...record, hasDraft: has_draft === 1, isPublished: is_published === 1 }
+      })
     },
 
     versionOf: versionNumbered,

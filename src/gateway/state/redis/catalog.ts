@@ -2,6 +2,7 @@ import {
   type AuditLine,
   type AuditNote,
   type CatalogChanged,
+  type CatalogEntry,
   type CatalogRecord,
   type CatalogStep,
   type CatalogStore,
@@ -67,11 +68,12 @@ const showRecord = script('catalog/show_record', {
 const listRecords = script('catalog/list_records', {
   ...shared,
   args: ['owner'],
-  reply: (reply): readonly CatalogRecord[] =>
+  reply: (reply): readonly CatalogEntry[] =>
     textRows(replyTexts(reply), 4)
-      .map(([id, owner, draft, published]) =>
-        recordOf(recordNameOf(replyText(id), replyText(owner)), draft, published),
-      )
+      .map(([id, owner, draft, published]) => {
+        const record = recordNameOf(replyText(id), replyText(owner))
+        return { ...record, hasDraft: draft === '1', isPublished: published === '1' }
+      })
       .sort(byId),
 })
 

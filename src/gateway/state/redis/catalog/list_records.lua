@@ -2,7 +2,7 @@
 --
 -- KEYS catalog never
 -- ARGV owner
--- Reply {id, owner, draft, published, …}: in turn, nulls for what a record does not have
+-- Reply {id, owner, has_draft, is_published, …}: in turn, '1' or '0'
 --
 -- An empty owner is any.
 
@@ -11,8 +11,9 @@ local owners = redis.call('HGETALL', key('owners'))
 for i = 1, #owners, 2 do
   local id, owner = owners[i], owners[i + 1]
   if ARGV[1] == '' or ARGV[1] == owner then
-    local draft, published = field('drafts', id), field('published', id)
-    if draft or published then
+    local draft = tostring(redis.call('HEXISTS', key('drafts'), id))
+    local published = tostring(redis.call('HEXISTS', key('published'), id))
+    if draft == '1' or published == '1' then
       for _, item in ipairs({ id, owner, draft, published }) do table.insert(records, item) end
     end
   end

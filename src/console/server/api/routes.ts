@@ -188,20 +188,25 @@ async function routeSummaries(
     name,
     part: parts.get(name) ?? null,
     hasDraft: drafts.has(name),
-    fields: parts.get(name)?.fields ?? {},
     served: served.get(name) ?? null,
     apps: apps.get(name) ?? [],
+    ...factsIn(parts.get(name)?.fields ?? {}),
   }))
-  const { page, total } = paged(standing, paging, (one) => [one.name, ...entryNames(one), ...one.apps])
-  const routes: RouteSummary[] = []
-  for (const one of page) {
-    const isOnlyDraft = one.part === null && one.hasDraft
-    const record = isOnlyDraft
-      ? await context.admin.state.catalog.get(routeRecord({ workspace, name: one.name }))
-      : null
-    routes.push(summaryOf(viewing, { ...one, fields: record?.draft?.fields ?? one.fields }))
+  // One after the other: a draft may be large, and of its fields only these are kept.
+  const withDrafts = async (some: readonly StandingRoute[]) => {
+    const whole: StandingRoute[] = []
+    for (const one of some) {
+      const record = routeRecord({ workspace, name: one.name })
+      const found = one.part === null ? await context.admin.state.catalog.get(record) : null
+      whole.push(found?.draft ? { ...one, ...factsIn(found.draft.fields) } : one)
+    }
+    return whole
   }
-  return { routes, total, all: names.length }
+  const isSearched = paging.search !== undefined
+  const searched = isSearched ? await withDrafts(standing) : standing
+  const { page, total } = paged(searched, paging, (one) => [one.name, ...entryNames(one), ...one.apps])
+  const shown = isSearched ? page : await withDrafts(page)
+  return { routes: shown.map((one) => summaryOf(viewing, one)), total, all: names.length }
 }
 
 /** Everything that has the name of a route. */
@@ -209,25 +214,30 @@ interface StandingRoute {
   readonly name: string
   readonly part: Part | null
   readonly hasDraft: boolean
-  readonly fields: RecordFields
   readonly served: Route | null
   readonly apps: readonly string[]
+  readonly entries: readonly string[]
+  readonly strategy: string
+}
+
+function factsIn(fields: RecordFields): Pick<StandingRoute, 'entries' | 'strategy'> {
+  const strategy = typeof fields.strategy === 'string' ? fields.strategy : 'priority'
+  return { entries: entriesIn(fields), strategy }
 }
 
 /** `provider/model` of the entries that serve, else of its fields. */
-function entryNames({ fields, served }: StandingRoute): readonly string[] {
-  if (served === null) return entriesIn(fields)
-  return served.entries.map(({ provider, model }) => `${provider.name}/${model}`)
+function entryNames({ entries, served }: StandingRoute): readonly string[] {
+  return served?.entries.map(({ provider, model }) => `${provider.name}/${model}`) ?? entries
 }
 
 function summaryOf({ viewer }: Viewing, route: StandingRoute): RouteSummary {
-  const { name, part, hasDraft, fields, served, apps } = route
+  const { name, part, hasDraft, served, apps } = route
   return {
     name,
     managed_by: part?.managedBy ?? 'console',
     version: served?.version ?? null,
     in_service: served?.published ?? false,
-    strategy: served?.strategy ?? (typeof fields.strategy === 'string' ? fields.strategy : 'priority'),
+    strategy: served?.strategy ?? route.strategy,
     number: part?.version?.number ?? null,
     entries: entryNames(route),
     has_draft: hasDraft,

@@ -97,10 +97,7 @@ const PAGED = {
   limit: Type.Optional(Type.Integer({ minimum: 1, maximum: LIMIT_MAX })),
 }
 const RowsQuery = Type.Object(PAGED)
-const ListQuery = Type.Object({
-  ...PAGED,
-  format: Type.Optional(Type.Enum([...LOG_FORMATS])),
-})
+const ListQuery = Type.Object({ ...PAGED, format: Type.Optional(Type.Enum([...LOG_FORMATS])) })
 const OneQuery = Type.Object(FILTERS)
 
 type Filters = Static<typeof OneQuery>

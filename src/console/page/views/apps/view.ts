@@ -57,11 +57,7 @@ export function AppsView({ workspace }: WorkspaceViewProps) {
     if (known) load.set({ ...known, workspace })
     load.reload()
   }
-  const common = known && {
-    known,
-    onSaved: saved,
-    onClose: () => setDialog(null),
-  }
+  const common = known && { known, onSaved: saved, onClose: () => setDialog(null) }
   return [
     h(PageHead, {
       title: 'Apps and purposes',

@@ -282,10 +282,7 @@ async function resultOf({ result, result_url: url }: JobView, signal: AbortSigna
   if (new URL(url, location.href).origin !== location.origin) {
     throw new ApiError(
       'the result is large and stored in the object store: read it through the API, by its result_url',
-      {
-        code: 'RESULT_ELSEWHERE',
-        status: 200,
-      },
+      { code: 'RESULT_ELSEWHERE', status: 200 },
     )
   }
   return (await fetch(url, { signal, credentials: 'omit' })).text()

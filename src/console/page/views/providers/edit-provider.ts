@@ -106,11 +106,7 @@ function Account(
   const kind = kinds.find((one) => one.kind === fields.kind)
   const stored = before !== null && before.credential !== 'none' && before.kind === fields.kind
   return [
-    h(Select, {
-      label: 'Provider type',
-      ...bind('kind'),
-      options: kinds.map((one) => one.kind),
-    }),
+    h(Select, { label: 'Provider type', ...bind('kind'), options: kinds.map((one) => one.kind) }),
     before === null
       ? h(TextInput, {
           label: 'Name',

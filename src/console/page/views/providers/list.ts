@@ -183,11 +183,7 @@ function providerColumns(
     },
     { head: 'Type', cell: ({ kind }) => kind },
     { head: 'Credential', cell: ({ credential }) => CREDENTIAL_WORDS[credential] },
-    {
-      head: 'URL',
-      minor: !isOperator,
-      cell: (provider) => h(Address, { provider }),
-    },
+    { head: 'URL', minor: !isOperator, cell: (provider) => h(Address, { provider }) },
     { head: 'Pricing overrides', minor: true, cell: ({ facts }) => declaredInWords(facts) },
     {
       head: 'Actions',

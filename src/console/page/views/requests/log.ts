@@ -247,10 +247,7 @@ function logColumns(decimals: number): readonly Column<LogRowAnswer>[] {
     { head: 'Endpoint', primary: true, cell: (record) => h('span', { class: 'mono' }, recordTitle(record)) },
     { head: 'Outcome', cell: (record) => h(LogOutcome, { record }) },
     { head: 'Served by', cell: (record) => h(LogServedBy, { record }) },
-    {
-      head: 'App and key',
-      cell: (record) => h(AppAndKey, { of: record }),
-    },
+    { head: 'App and key', cell: (record) => h(AppAndKey, { of: record }) },
     { head: 'Duration', align: 'end', cell: ({ total_ms: ms }) => took(ms) },
     {
       head: 'Cost',
@@ -258,11 +255,7 @@ function logColumns(decimals: number): readonly Column<LogRowAnswer>[] {
       minor: true,
       cell: ({ cost_usd: cost }) => (cost === null ? '–' : `$${number(cost, decimals)}`),
     },
-    {
-      head: 'Time',
-      align: 'end',
-      cell: ({ ended_at: at }) => h(When, { at }),
-    },
+    { head: 'Time', align: 'end', cell: ({ ended_at: at }) => h(When, { at }) },
   ]
 }
 

@@ -306,10 +306,7 @@ function requestColumns(decimals: number): readonly Column<RequestAnswer>[] {
     },
     { head: 'Outcome', cell: (request) => h(Outcome, { request }) },
     { head: 'Served by', cell: (request) => h(ServedBy, { request }) },
-    {
-      head: 'App and key',
-      cell: (request) => h(AppAndKey, { of: request }),
-    },
+    { head: 'App and key', cell: (request) => h(AppAndKey, { of: request }) },
     { head: 'Duration', align: 'end', cell: (request) => took(request.milliseconds) },
     {
       head: 'Cost',
@@ -317,11 +314,7 @@ function requestColumns(decimals: number): readonly Column<RequestAnswer>[] {
       minor: true,
       cell: ({ cost_usd: cost }) => (cost === null ? '–' : `$${number(cost, decimals)}`),
     },
-    {
-      head: 'Time',
-      align: 'end',
-      cell: ({ at }) => h(When, { at }),
-    },
+    { head: 'Time', align: 'end', cell: ({ at }) => h(When, { at }) },
   ]
 }
 

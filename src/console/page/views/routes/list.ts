@@ -114,10 +114,7 @@ const columnsOf = (health: HealthAnswer | null): readonly Column<RouteSummary>[]
         ? h(Health, { of: health && fitnessOfEntries(health, name, entries) })
         : h('span', { class: 'quiet' }, '–'),
   },
-  {
-    head: 'Entries',
-    cell: ({ entries, strategy }) => h(Chain, { entries, strategy }),
-  },
+  { head: 'Entries', cell: ({ entries, strategy }) => h(Chain, { entries, strategy }) },
   {
     head: 'Apps',
     cell: ({ apps }) => (apps.length === 0 ? h('span', { class: 'quiet' }, 'none') : apps.join(', ')),

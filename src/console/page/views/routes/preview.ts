@@ -219,11 +219,7 @@ export function useExplain(
     answer: ExplainAnswer | null
     purpose: string
     error: ApiError | null
-  }>({
-    answer: null,
-    purpose: '',
-    error: null,
-  })
+  }>({ answer: null, purpose: '', error: null })
   const [busy, setBusy] = useState(true)
   const [turn, setTurn] = useState(0)
   const first = useRef(true)

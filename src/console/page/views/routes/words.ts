@@ -14,10 +14,7 @@ import { h } from '../../h.ts'
 export const STRATEGY_WORDS: Readonly<Record<Strategy, { readonly name: string; readonly means: string }>> = {
   priority: { name: 'Priority', means: 'Try in order.' },
   weighted: { name: 'Weighted', means: 'Split traffic by weight.' },
-  lowest_latency: {
-    name: 'Lowest latency',
-    means: 'Fastest recently, first.',
-  },
+  lowest_latency: { name: 'Lowest latency', means: 'Fastest recently, first.' },
   lowest_cost: { name: 'Lowest cost', means: 'Cheapest for this request, first.' },
 }
 

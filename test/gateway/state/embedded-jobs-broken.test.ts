@@ -3,6 +3,7 @@ import { DatabaseSync } from 'node:sqlite'
 import { pino } from 'pino'
 import t, { type Test } from 'tap'
 import type { State } from '../../../src/contracts/state.ts'
+import { createClaimTokens } from '../../../src/gateway/state/claim-tokens.ts'
 import { openEmbeddedState } from '../../../src/gateway/state/embedded/state.ts'
 import {
   claimingOf,
@@ -102,4 +103,22 @@ t.test('what a claim took whose answer was lost is handed out by the next', asyn
   for (const { job } of again) t.ok(await end(job, SUCCESS))
   t.match(await take(), { id: submitted[2]?.id, fence: 2, stalled: 0 })
   t.same(await jobs.claim(claimingOf({ limit: 3, keep: KEEP })), [], 'once')
+})
+
+t.test('a claim that may arrive after the next asks for no less than that', async (t) => {
+  const withToken = createClaimTokens()
+  const asked: { readonly token: string; readonly limit: number }[] = []
+  const claim = (limit: number, isAnswered: boolean) =>
+    withToken(limit, async (token, most) => {
+      asked.push({ token, limit: most })
+      if (!isAnswered) throw new Error('no answer')
+    })
+  await t.rejects(claim(2, false), /no answer/)
+  await t.rejects(claim(5, false), /no answer/)
+  await claim(1, true)
+  await claim(5, true)
+  const [first, second, third, fourth] = asked
+  t.same([second, third], [first, { ...first, limit: 1 }], 'it is known by the token of the first')
+  t.equal(fourth?.limit, 5)
+  t.not(fourth?.token, first?.token)
 })

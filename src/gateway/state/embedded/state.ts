@@ -47,7 +47,8 @@ export function stateOf(runner: Runner, clock: Clock = systemClock, memory?: InM
       ...jobs,
       submit: async (submission) => submittedOf(submission, await jobs.submit(submission)),
       end: async (id, fence, ending, keep) => endedJobOf(await jobs.end(id, fence, ending, keep), ending),
-      claim: (claiming) => withToken((token) => jobs.claim(claiming, token)),
+      claim: (claiming) =>
+        withToken(claiming.limit, (token, limit) => jobs.claim({ ...claiming, limit }, token)),
     },
     console: { sessions, keyUses, sessionEnds, usageMarks, ...recordsOf(requests, samples) },
     healthy: () => {

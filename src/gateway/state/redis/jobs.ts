@@ -110,9 +110,9 @@ export function createRedisJobs(ask: Ask, clock: Clock): Jobs {
   const tokens = ALL_PARTITIONS.map(createClaimTokens)
 
   const claim = async (partition: number, limit: number, isFirst: boolean, claiming: Claiming) => {
-    const inputs = { ...placeOf(partition), ...claimInputs(claiming), limit, sweeps: isFirst ? 1 : 0 }
-    const [more, items] = await tokens[partition]!((token) =>
-      ask((redis) => claimJobs(redis, { ...inputs, token })),
+    const inputs = { ...placeOf(partition), ...claimInputs(claiming), sweeps: isFirst ? 1 : 0 }
+    const [more, items] = await tokens[partition]!(limit, (token, most) =>
+      ask((redis) => claimJobs(redis, { ...inputs, token, limit: most })),
     )
     return { items, more: more === 1 }
   }

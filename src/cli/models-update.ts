@@ -23,11 +23,7 @@ const FETCH_MS = 30_000
 export async function updateModels(args: readonly string[], context: CliContext): Promise<number> {
   const { values } = parse(
     [...args],
-    {
-      from: { type: 'string' },
-      force: { type: 'boolean' },
-      shipped: { type: 'boolean' },
-    },
+    { from: { type: 'string' }, force: { type: 'boolean' }, shipped: { type: 'boolean' } },
     0,
   )
   const { from, force = false, shipped = false } = values

@@ -146,9 +146,7 @@ export async function putRoute(actor: AdminActor, input: RoutePut, context: Chan
 }
 
 function draftInTheWay({ revision, atMs, by }: RecordDraft): GatewayError {
-  const details = {
-    draft: { revision, saved_by: by.name, saved_at: new Date(atMs).toISOString() },
-  }
+  const details = { draft: { revision, saved_by: by.name, saved_at: new Date(atMs).toISOString() } }
   const message =
     'the route has a draft of other fields: publish or drop it, or send `force` to leave it beside'
   return new GatewayError('CONFLICT', message, { details })

@@ -426,9 +426,7 @@ const AlertRuleShape = strict({
     'jobs that wait for a worker: of `jobs` and `seconds` either is enough',
   ),
   model_ends: optional(
-    strict({
-      days: optionalInteger([1, 365], 'before its last day; default: 30'),
-    }),
+    strict({ days: optionalInteger([1, 365], 'before its last day; default: 30') }),
     'models of entries whose provider has announced their end',
   ),
   state_lost: optional(strict({}), 'Redis has lost what it held'),

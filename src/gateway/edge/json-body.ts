@@ -341,9 +341,7 @@ class JsonMemory implements MemoryHolder, FinishListener {
     this.#ended = new GatewayError(
       'OVERLOADED',
       'this node has no memory left for a body that comes so slowly',
-      {
-        retryAfterMs: SLOW_RETRY_MS,
-      },
+      { retryAfterMs: SLOW_RETRY_MS },
     )
     this.#gathered = null
     this.release()

@@ -40,10 +40,7 @@ const { response_schema: _ours, ...SHARED_FIELDS } = CHAT_FIELDS
 const ResponseFormat = Type.Union([
   Type.Object({ type: Type.Literal('text') }),
   Type.Object({ type: Type.Literal('json_object') }),
-  Type.Object({
-    type: Type.Literal('json_schema'),
-    json_schema: Type.Object(NAMED_SCHEMA_FIELDS),
-  }),
+  Type.Object({ type: Type.Literal('json_schema'), json_schema: Type.Object(NAMED_SCHEMA_FIELDS) }),
 ])
 
 const ChatCompletionBody = Type.Object({

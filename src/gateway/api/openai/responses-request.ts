@@ -97,10 +97,7 @@ const FunctionTool = Type.Object({
 const TextFormat = Type.Union([
   Type.Object({ type: Type.Literal('text') }),
   Type.Object({ type: Type.Literal('json_object') }),
-  Type.Object({
-    type: Type.Literal('json_schema'),
-    ...NAMED_SCHEMA_FIELDS,
-  }),
+  Type.Object({ type: Type.Literal('json_schema'), ...NAMED_SCHEMA_FIELDS }),
 ])
 
 /** Request for a response. */

@@ -73,9 +73,7 @@ export const ErrorBody = shape('ErrorBody', {
   retryable: Type.Boolean({ description: 'whether the same request can be retried' }),
   message: text('a sentence for people'),
   param: nullable(Type.String(), 'the field at fault'),
-  type: Type.Enum(CATEGORIES, {
-    description: "same as the category, for OpenAI's libraries",
-  }),
+  type: Type.Enum(CATEGORIES, { description: "same as the category, for OpenAI's libraries" }),
   request_id: Type.String(),
   details: Details,
 })

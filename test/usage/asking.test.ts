@@ -1,12 +1,13 @@
 import { mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setImmediate as turn } from 'node:timers/promises'
 import { test } from 'tap'
 import { runCommand } from '../../src/cli/commands.ts'
 import { GatewayError } from '../../src/contracts/errors.ts'
 import { systemClock } from '../../src/contracts/time.ts'
 import type { UsageRecord } from '../../src/contracts/usage-record.ts'
-import { workspaceAdmin } from '../../src/gateway/admin/actor.ts'
+import { type AdminActor, workspaceAdmin } from '../../src/gateway/admin/actor.ts'
 import { askUsage } from '../../src/gateway/admin/usage.ts'
 import { createFileObjects } from '../../src/gateway/storage/folder.ts'
 import {
@@ -23,6 +24,7 @@ import {
   type UsageQuestion,
   type UsageSums,
 } from '../../src/usage/answer.ts'
+import { emptyAnswer } from '../../src/usage/answer-sql.ts'
 import { csvLine } from '../../src/usage/csv.ts'
 import { FileCache } from '../../src/usage/file-cache.ts'
 import { dateMs, datesBetween, prefixesOf, type UsageObject, usagePrefix } from '../../src/usage/names.ts'
@@ -252,6 +254,37 @@ test('an admin is told of its own workspace alone', async (t) => {
     }
     await objects.close()
   })
+})
+
+test('a workspace that asks much leaves places for others', async (t) => {
+  const held: (() => void)[] = []
+  const reader: UsageReader = {
+    ask: async (question) => {
+      await new Promise<void>((resolve) => held.push(resolve))
+      return emptyAnswer(question)
+    },
+  }
+  const usage = { reader, nowMs: Date.now, completeUntilMs: async () => 0 }
+  const asked = (actor: AdminActor) => askUsage(actor, new Map(), usage)
+  const of = (workspace: string): AdminActor => ({
+    role: 'admin',
+    workspace,
+    author: { via: 'api', keyId: 'key_1', name: 'n' },
+  })
+  const first = Array.from({ length: 8 }, () => asked(of('acme')))
+  await turn()
+  await t.rejects(asked(of('acme')), { code: 'RATE_LIMITED', extra: { retryAfterMs: 1_000 } })
+  const other = asked(of('beta'))
+  const operator = asked({ ...of('acme'), role: 'operator' })
+  await turn()
+  t.equal(held.length, 10, 'another workspace and the operator are answered meanwhile')
+  held.shift()?.()
+  await first[0]
+  const next = asked(of('acme'))
+  await turn()
+  t.equal(held.length, 10, 'and the next one once one is answered')
+  for (const answer of held) answer()
+  await Promise.all([...first, other, operator, next])
 })
 
 test('an answer tells of the groups that are named, in their order', async (t) => {

@@ -15,11 +15,19 @@ export interface UsageAdminContext {
   readonly completeUntilMs: () => Promise<number>
 }
 
+/** Questions that a workspace may have under way, of the 32 that a node takes: it keeps places for the others. */
+const QUESTIONS_MAX = 8
+const RETRY_MS = 1_000
+
+/** How many questions each workspace has under way, by who answers them. */
+const underWay = new WeakMap<UsageReader, Map<string, number>>()
+
 /**
  * Answers a question of usage: to admins of their workspace, to operators of all.
  *
  * @param signal aborted when the caller leaves: the question is not asked, or no longer
- * @throws GatewayError INVALID_REQUEST naming the parameter, NOT_FOUND for another workspace, DEPENDENCY_UNAVAILABLE
+ * @throws GatewayError INVALID_REQUEST naming the parameter, NOT_FOUND for another workspace, DEPENDENCY_UNAVAILABLE,
+ *   RATE_LIMITED while its workspace has many under way
  */
 export async function askUsage(
   actor: AdminActor,
@@ -30,11 +38,37 @@ export async function askUsage(
   const question = usageQuestion(actor, input, context)
   // Before the store is looked at, which may have more by then.
   const untilMs = await context.completeUntilMs()
-  const answer = await refusingTooMany(context.reader.ask(question, signal))
+  const answer = await inPlaceOf(actor, context.reader, (reader) =>
+    refusingTooMany(reader.ask(question, signal)),
+  )
   return {
     question,
     answer,
     completeUntilMs: Math.min(question.toMs, Math.max(question.fromMs, untilMs)),
+  }
+}
+
+/** @throws as `ask`; GatewayError RATE_LIMITED while the workspace of an admin has many questions under way */
+async function inPlaceOf<Answer>(
+  { role, workspace }: AdminActor,
+  reader: UsageReader,
+  ask: (reader: UsageReader) => Promise<Answer>,
+): Promise<Answer> {
+  if (role === 'operator' || workspace === null) return ask(reader)
+  const counts = underWay.get(reader) ?? new Map<string, number>()
+  underWay.set(reader, counts)
+  const count = counts.get(workspace) ?? 0
+  if (count >= QUESTIONS_MAX) {
+    const message = `${QUESTIONS_MAX} questions of this workspace are under way`
+    throw new GatewayError('RATE_LIMITED', message, { retryAfterMs: RETRY_MS })
+  }
+  counts.set(workspace, count + 1)
+  try {
+    return await ask(reader)
+  } finally {
+    const left = (counts.get(workspace) ?? 1) - 1
+    if (left > 0) counts.set(workspace, left)
+    else counts.delete(workspace)
   }
 }
 

@@ -200,6 +200,16 @@ async function answersEachItsOwn(t: Test, url: string): Promise<void> {
     }
   }
   t.match(await ask(url, 'caller'), { status: 403, body: { error: { code: 'PERMISSION_DENIED' } } })
+  for (const [limit, isCut] of [
+    [1, 'true'],
+    [2, 'false'],
+  ] as const) {
+    const csv = await fetch(`${url}/v1/usage?by=workspace&format=csv&limit=${limit}`, {
+      headers: { authorization: `Bearer ${keys.operator}` },
+    })
+    t.equal((await csv.text()).trim().split('\n').length, 1 + limit)
+    t.match(Object.fromEntries(csv.headers), { 'x-lk-groups': '2', 'x-lk-truncated': isCut })
+  }
 }
 
 async function countsCompactions(t: Test, metricsPort: number): Promise<void> {

@@ -109,8 +109,9 @@ function openBreaker({ services: { health } }: LiveRig, entry: Entry): void {
 
 /** As after a trial call that was answered. */
 function closeBreaker({ services: { health } }: LiveRig, entry: Entry): void {
-  health.admit(entry, health.view(entry, performance.now()).untilMs! + 1)
-  health.succeeded(entry, performance.now())
+  const triedMs = health.view(entry, performance.now()).untilMs! + 1
+  health.admit(entry, triedMs)
+  health.succeeded(entry, triedMs)
 }
 
 for (const known of ['before the session begins', 'while it connects'])

@@ -40,6 +40,7 @@ export const usage = endpoint({
       status: 200,
       description: 'sums by group, the most costly first',
       contents: [json(Usage), CSV],
+      headers: ['X-LK-Groups', 'X-LK-Truncated'],
     },
   ],
   errors: ['NOT_FOUND'],
@@ -55,7 +56,9 @@ export const usage = endpoint({
       exchange.signal,
     )
     if (format === 'csv') {
-      const headers = { 'content-type': 'text/csv; charset=utf-8' }
+      const { groups, truncated } = reportJson(report)
+      const facts = { 'x-lk-groups': `${groups}`, 'x-lk-truncated': `${truncated}` }
+      const headers = { 'content-type': 'text/csv; charset=utf-8', ...facts }
       return { status: 200, headers, body: await inTurns(csvLines(report)) }
     }
     const data = largeList(report.answer.rows.length, () => rowsJson(report))

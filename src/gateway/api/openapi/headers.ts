@@ -52,6 +52,8 @@ export const HEADERS = {
   }),
   'X-LK-Encoded-From': header('format of the provider that the audio was made of here; absent: as it came'),
   'X-LK-Warnings': header('JSON array of lines, ASCII, up to 2 KiB'),
+  'X-LK-Groups': header('of CSV, as `groups`', COUNT),
+  'X-LK-Truncated': header('of CSV, as `truncated`', { type: 'string', enum: ['true', 'false'] }),
   'X-LK-Usage-Audio-Seconds': usageHeader('audio_seconds', 'number'),
   'X-LK-Usage-Billable-Audio-Seconds': usageHeader('billable_audio_seconds', 'number'),
   'X-LK-Usage-Audio-Output-Characters': usageHeader('audio_output_characters'),

@@ -111,10 +111,7 @@ function hasTag(ifNoneMatch: string | undefined, tag: string): boolean {
 /** RFC 7932; browsers take it over HTTPS and from their own machine. */
 type Coding = 'br' | 'gzip'
 
-const NAMED: Readonly<Record<Coding, RegExp>> = {
-  br: /^\s*br\s*(;|$)/i,
-  gzip: /^\s*(gzip|\*)\s*(;|$)/i,
-}
+const NAMED: Readonly<Record<Coding, RegExp>> = { br: /^\s*br\s*(;|$)/i, gzip: /^\s*(gzip|\*)\s*(;|$)/i }
 
 const zip = promisify(gzip)
 const brotli = promisify(brotliCompress)

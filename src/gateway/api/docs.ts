@@ -83,12 +83,7 @@ export const docsFile = publicEndpoint({
   id: 'docsFile',
   summary: 'Docs assets',
   answers: [
-    {
-      status: 200,
-      description: 'a script, a style sheet or an icon',
-      contents: [BYTES],
-      headers: ['ETag'],
-    },
+    { status: 200, description: 'a script, a style sheet or an icon', contents: [BYTES], headers: ['ETag'] },
     UNCHANGED,
   ],
   errors: ['NOT_FOUND', 'INTERNAL'],

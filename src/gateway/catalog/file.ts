@@ -275,9 +275,7 @@ const ShadowShape = strict({
     'labels of the calls that are meant; default: all',
   ),
   references: optional(
-    strict({
-      ttl_seconds: optional(Seconds, 'how long a reference is waited for; default: 604800, a week'),
-    }),
+    strict({ ttl_seconds: optional(Seconds, 'how long a reference is waited for; default: 604800, a week') }),
     'keeps both texts, encrypted, to be compared with a reference that the caller brings; default: off',
   ),
 })

@@ -44,10 +44,7 @@ export class LiveSession implements Ticking {
     this.#stages = new LiveStages({
       ...{ deps, request, money: this.#money, feed: this.#feed, messages: this.#messages },
       signal: this.#over,
-      host: {
-        finish: (error) => void this.#finish(error, true),
-        hurry: () => deps.ticker.hurry(this),
-      },
+      host: { finish: (error) => void this.#finish(error, true), hurry: () => deps.ticker.hurry(this) },
     })
     deps.ticker.add(this)
   }

@@ -69,11 +69,7 @@ export class Transcript {
     const repeated = fresh.length < moved.length
     const first = fresh[0]
     const kept = this.#placed(
-      {
-        ...segment,
-        id: this.#next,
-        text: repeated ? fresh.map(({ word }) => word).join(' ') : segment.text,
-      },
+      { ...segment, id: this.#next, text: repeated ? fresh.map(({ word }) => word).join(' ') : segment.text },
       at,
       span,
     )

@@ -23,12 +23,7 @@ import {
 } from './transcript.ts'
 import { keptTranscript, PATH } from './transcripts.ts'
 
-const ONE = {
-  ...ASSEMBLYAI,
-  method: 'GET',
-  kind: 'none',
-  errors: ['JOB_NOT_FOUND', 'OVERLOADED'],
-} as const
+const ONE = { ...ASSEMBLYAI, method: 'GET', kind: 'none', errors: ['JOB_NOT_FOUND', 'OVERLOADED'] } as const
 
 export const showSentences = endpoint({
   ...ONE,

@@ -30,11 +30,7 @@ const LISTEN = viewedTranscription<ListenView>({
     body: JSON.stringify({ request_id: vendorId(submitted.job?.requestId ?? requestId) }),
   }),
   flag: OPT_OUT,
-  layout: {
-    form: 'raw',
-    urlFields: ['url'],
-    missing: 'send the audio as the body, or JSON with its `url`',
-  },
+  layout: { form: 'raw', urlFields: ['url'], missing: 'send the audio as the body, or JSON with its `url`' },
 })
 
 /**

@@ -152,11 +152,7 @@ class ListenSocket extends DeepgramSocket {
       },
     )
     if (!isEnd || !this.#options.utteranceEnd) return
-    this.say({
-      type: 'UtteranceEnd',
-      channel: this.#index(channel),
-      last_word_end: words.at(-1)?.end ?? end,
-    })
+    this.say({ type: 'UtteranceEnd', channel: this.#index(channel), last_word_end: words.at(-1)?.end ?? end })
   }
 
   #results(channel: number, facts: object, alternative: object): void {

@@ -160,11 +160,7 @@ async function readInline(
   const { digester } = asker.deps
   const signal = toAbortSignal(asker.exchange.signal)
   const audio = { ...scanned, source: body.source, offset: 0 }
-  const given = {
-    audio,
-    identity: () => digester.digest(audio, signal),
-    release: () => body.release(),
-  }
+  const given = { audio, identity: () => digester.digest(audio, signal), release: () => body.release() }
   return queueAudio(task, request, given, asker).catch((error: unknown) => {
     body.release()
     throw error

@@ -168,11 +168,7 @@ export function readSpeech(body: Static<typeof SpeechBody>): SpeechCall {
 /** Audio as the body. */
 export const AUDIO_BODY: Content = {
   type: 'audio/*',
-  schema: {
-    type: 'string',
-    format: 'binary',
-    description: 'for `Accept: audio/…`: the audio, streamed',
-  },
+  schema: { type: 'string', format: 'binary', description: 'for `Accept: audio/…`: the audio, streamed' },
 }
 
 export const speech = endpoint({

@@ -133,12 +133,7 @@ export const cancelTranscriptionJob = endpoint({
     'A queued job ends immediately. A running job ends as soon as its worker sees the request, and may ' +
     'have finished by then. A job that has ended stays unchanged.',
   answers: [
-    {
-      status: 200,
-      description: 'the job',
-      contents: [json(TranscriptionJob)],
-      headers: ['Retry-After'],
-    },
+    { status: 200, description: 'the job', contents: [json(TranscriptionJob)], headers: ['Retry-After'] },
   ],
   errors: ['JOB_NOT_FOUND', 'OVERLOADED'],
   async handle({ exchange, context, deps }) {

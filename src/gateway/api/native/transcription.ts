@@ -146,9 +146,7 @@ const OWN_SHAPE: TranscriptionShape = {
   name: null,
   read: (exchange, fields, { task, offers }) => readTranscriptionRequest(exchange, fields, task, offers),
   whole: renderTranscriptReply,
-  events: () => ({
-    done: (outcome) => [{ type: 'transcript.text.done', ...transcriptEnvelope(outcome) }],
-  }),
+  events: () => ({ done: (outcome) => [{ type: 'transcript.text.done', ...transcriptEnvelope(outcome) }] }),
 }
 
 const TRANSCRIPTION: TranscriptionRun = { task: 'transcription', offers: { stream: true, jobs: true } }

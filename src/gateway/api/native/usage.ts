@@ -95,11 +95,7 @@ function usageParameters(): Json {
   })
   const filters = USAGE_DIMENSIONS.map((name) => [
     name,
-    {
-      type: 'array',
-      items: { type: 'string' },
-      description: 'one of these values; an empty one is none',
-    },
+    { type: 'array', items: { type: 'string' }, description: 'one of these values; an empty one is none' },
   ])
   const format = { type: 'string', enum: FORMATS, description: '`csv` also by `Accept: text/csv`' }
   return {

@@ -28,13 +28,7 @@ import { json } from '../openapi/operation.ts'
 const MAX_BODY_BYTES = 64 * 1024
 
 /** Settings of the key's own workspace, for keys with the scope `admin`: any other key is told there is no such one. */
-const SETTINGS = {
-  kind: 'none',
-  recorded: false,
-  tag: 'Account',
-  scope: 'admin',
-  ofWorkspace: true,
-} as const
+const SETTINGS = { kind: 'none', recorded: false, tag: 'Account', scope: 'admin', ofWorkspace: true } as const
 
 /** A small JSON body, of which members that the schema does not name are ignored. */
 function settingsBody<Shape extends TObject>(schema: Shape): RequestBody<Static<Shape>> {

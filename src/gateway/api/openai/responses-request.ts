@@ -119,10 +119,7 @@ const ResponseBody = Type.Object({
   tool_choice: optional(
     Type.Union([
       Type.Enum(['auto', 'none', 'required']),
-      Type.Object({
-        type: Type.Literal('function'),
-        name: Type.String({ minLength: 1, maxLength: 128 }),
-      }),
+      Type.Object({ type: Type.Literal('function'), name: Type.String({ minLength: 1, maxLength: 128 }) }),
     ]),
     'whether and which function is to be called',
   ),

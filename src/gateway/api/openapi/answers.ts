@@ -227,9 +227,7 @@ export const ChatEvent = Type.Union(
 
 export const Embeddings = shape('Embeddings', {
   ...envelope(EmbeddingsUsage, null),
-  embeddings: Type.Array(Type.Array(Type.Number()), {
-    description: 'one vector per text, in order',
-  }),
+  embeddings: Type.Array(Type.Array(Type.Number()), { description: 'one vector per text, in order' }),
 })
 
 export const Images = shape(

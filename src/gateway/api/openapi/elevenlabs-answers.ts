@@ -25,11 +25,7 @@ const Word = shape('ElevenLabsWord', {
   channel_index: Type.Optional(count('with `multichannel_output_style: combined`')),
   characters: Type.Optional(
     Type.Array(
-      shape('ElevenLabsCharacter', {
-        text: Type.String(),
-        start: amount('seconds'),
-        end: amount('seconds'),
-      }),
+      shape('ElevenLabsCharacter', { text: Type.String(), start: amount('seconds'), end: amount('seconds') }),
       { description: 'of words, with `timestamps_granularity: character`' },
     ),
   ),
@@ -42,10 +38,7 @@ const CHUNK = {
   words: Type.Array(Word, { description: 'none with `timestamps_granularity: none`' }),
 }
 
-const FACTS = {
-  transcription_id: text('ID of the request'),
-  audio_duration_secs: amount('seconds'),
-}
+const FACTS = { transcription_id: text('ID of the request'), audio_duration_secs: amount('seconds') }
 
 export const ElevenLabsTranscript = Type.Union(
   [

@@ -69,10 +69,7 @@ class ReportingSpanProcessor implements SpanProcessor {
     this.#deps = deps
     this.#batches = new BatchSpanProcessor({
       ...batch,
-      exporter: {
-        export: (spans, done) => this.#send(spans, done),
-        shutdown: () => exporter.shutdown(),
-      },
+      exporter: { export: (spans, done) => this.#send(spans, done), shutdown: () => exporter.shutdown() },
     })
   }
 

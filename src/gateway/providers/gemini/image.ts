@@ -21,10 +21,7 @@ export const geminiImage: Operation<ImageCall, ImageResult> = {
     if (issue !== null) return { kind: 'failed', failure: refused(issue) }
     const request = postJson(target, methodUrl(target, 'generateContent'), {
       contents: [{ role: 'user', parts: [{ text: call.prompt }] }],
-      generationConfig: {
-        responseModalities: ['IMAGE'],
-        ...(call.size === null ? {} : { imageConfig }),
-      },
+      generationConfig: { responseModalities: ['IMAGE'], ...(call.size === null ? {} : { imageConfig }) },
     })
     return { kind: 'send', request, state: null }
   },

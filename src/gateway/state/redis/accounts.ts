@@ -90,12 +90,7 @@ export function createRedisAccounts(ask: Ask): Accounts {
       ),
     addCredits: (workspace, { id, micros }) =>
       ask((redis) =>
-        addCredits(redis, {
-          ...moneyKeys(workspace),
-          grants: keys.grants(workspace),
-          grant_id: id,
-          micros,
-        }),
+        addCredits(redis, { ...moneyKeys(workspace), grants: keys.grants(workspace), grant_id: id, micros }),
       ),
     endUsersSpent: (workspace, accounts) =>
       ask(async (redis) => {

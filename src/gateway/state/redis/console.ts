@@ -23,11 +23,7 @@ const beginSession = script('console/begin_session', {
   reply: (untilMs) => (typeof untilMs === 'string' ? Number(untilMs) : null),
 })
 
-const touchSession = script('console/touch_session', {
-  keys: ['session'],
-  args: [],
-  reply: () => undefined,
-})
+const touchSession = script('console/touch_session', { keys: ['session'], args: [], reply: () => undefined })
 
 const addSample = script('console/add_sample', {
   keys: ['samples'],

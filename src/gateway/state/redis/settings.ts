@@ -55,13 +55,7 @@ export function createRedisSettings(ask: Ask): WorkspaceSettings {
     webhook: (workspace) => ask((redis) => showWebhook(redis, places(workspace))),
     putWebhook: (workspace, { url, secret, createdAtMs }, keepMs) =>
       ask((redis) =>
-        putWebhook(redis, {
-          ...places(workspace),
-          url,
-          secret,
-          created_at_ms: createdAtMs,
-          keep_ms: keepMs,
-        }),
+        putWebhook(redis, { ...places(workspace), url, secret, created_at_ms: createdAtMs, keep_ms: keepMs }),
       ),
     resealWebhook: (workspace, from, { secret, previous }) =>
       ask((redis) =>

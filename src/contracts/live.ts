@@ -76,8 +76,12 @@ export interface LiveStepper {
    *        pause; valid during the call only
    */
   audio(bytes: Uint8Array): readonly LiveFrame[]
-  /** Asks for what was sent so far to be settled; answered by `finalized`. Empty: there is nothing to settle. */
-  finalize(): readonly LiveFrame[]
+  /**
+   * Asks for what was sent so far to be settled; answered by `finalized`.
+   *
+   * @returns empty: there is nothing to settle; null: too many wait for their answer, it is to be asked again later
+   */
+  finalize(): readonly LiveFrame[] | null
   /** Keeps the connection when no audio comes; empty where the provider needs nothing. */
   keepAlive(): readonly LiveFrame[]
   /** Ends the audio; answered by `ended`, at the latest by the provider's close. */

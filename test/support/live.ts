@@ -66,7 +66,7 @@ export class LiveRig {
   }
 
   finalize(): this {
-    this.sent.push(...this.stepper.finalize())
+    this.sent.push(...(this.stepper.finalize() ?? []))
     return this
   }
 

@@ -140,8 +140,8 @@ export class LiveConnection implements SocketListener {
     this.#line.sendAudio(bytes, nowMs)
   }
 
-  /** @returns false when there is nothing to settle, or the provider cannot be asked */
-  finalize(): boolean {
+  /** @returns as `ProviderLine.finalize` */
+  finalize(): ReturnType<ProviderLine['finalize']> {
     return this.#line.finalize()
   }
 

@@ -265,8 +265,11 @@ export class LiveFeed {
   #tellMarks(connection: LiveConnection, onFinalized: (finalized: Finalized) => void): void {
     for (const mark of this.#marks) {
       if (mark.isSent || mark.place > connection.place) continue
+      const asked = connection.finalize()
+      // It stays unsent, and so do those after it: each is answered in its turn.
+      if (asked === 'later') break
       mark.isSent = true
-      mark.isEmpty = !connection.finalize()
+      mark.isEmpty = asked === 'nothing'
     }
     // Each in its turn: what was asked for before is with the provider still.
     while (this.#marks[0]?.isSent && this.#marks[0].isEmpty) onFinalized(this.finalized(connection)!)

@@ -85,11 +85,12 @@ export class ProviderLine {
     this.#send(this.#stepper.audio(this.#converter === null ? bytes : this.#converter(bytes)))
   }
 
-  /** @returns false when there is nothing to settle, or the provider cannot be asked */
-  finalize(): boolean {
+  /** @returns `nothing`: there is nothing to settle, or the provider cannot be asked; `later`: it cannot be asked yet */
+  finalize(): 'asked' | 'nothing' | 'later' {
     const frames = this.#stepper.finalize()
+    if (frames === null) return 'later'
     this.#send(frames)
-    return frames.length > 0
+    return frames.length > 0 ? 'asked' : 'nothing'
   }
 
   /** Says that no more audio comes. */

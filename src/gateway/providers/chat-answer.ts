@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto'
 import type {
   ChatCall,
   ChatChoice,
@@ -70,6 +71,16 @@ export function settleChat(
 }
 
 const NONE: readonly never[] = []
+
+/** An id for a tool call that came without one: no other of the conversation has it, whichever turns are sent again. */
+export function newCallId(): string {
+  return `call_lk${randomBytes(8).toString('hex')}`
+}
+
+/** True of ids that this gateway gave, in earlier releases by counting. */
+export function isOwnCallId(id: string): boolean {
+  return /^call_(?:\d+|lk[0-9a-f]{16})$/.test(id)
+}
 
 function firstLack(choices: readonly ChoiceAnswer[], call: AskedOf['call']): string | null {
   for (const choice of choices) {

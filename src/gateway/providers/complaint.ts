@@ -58,9 +58,11 @@ export function complaintIn(body: JsonObject): Complaint {
 
 /** Reasons of single items come first: they tell a bad key from a bad field where the code is one for both. */
 function codesOf(inner: JsonObject, items: readonly JsonObject[]): string[] {
-  const { code, err_code, error_code, category, type, status, details } = inner
+  const { code, err_code, error_code, category, type, status, details, metadata } = inner
+  // OpenRouter, with 403, https://openrouter.ai/docs/api/reference/errors-and-debugging
+  const flagged = asObject(metadata)?.flagged_input === undefined ? [] : ['content_policy_violation']
   const particular = [asObject(details)?.error_code, ...items.flatMap((item) => [item.reason, item.type])]
-  return [...particular, code, err_code, error_code, category, type, status].filter(isCode)
+  return [...flagged, ...particular, code, err_code, error_code, category, type, status].filter(isCode)
 }
 
 /** Prose in the place of a code would be logged where prose must not be: with a key that was refused. */

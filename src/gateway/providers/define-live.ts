@@ -85,9 +85,10 @@ class WireStepper implements LiveStepper {
     return this.#wire.send === undefined ? [bytes] : this.#wire.send(bytes)
   }
 
-  finalize(): readonly LiveFrame[] {
+  finalize(): readonly LiveFrame[] | null {
     const { log, waiting } = this.#wire
-    return log.sent <= log.settled || waiting >= FINALIZING_MAX ? NO_FRAMES : this.#wire.finalize()
+    if (log.sent <= log.settled) return NO_FRAMES
+    return waiting < FINALIZING_MAX ? this.#wire.finalize() : null
   }
 
   keepAlive(): readonly LiveFrame[] {

@@ -108,6 +108,8 @@ const CODES: readonly (readonly [meaning: Meaning, codes: readonly string[]])[] 
     { kind: 'limit', reason: 'unsupported_option' },
     ['unsupported_parameter', 'unsupported_value', 'unknown_parameter', 'invalid_service_tier'],
   ],
+  // Groq, with 400: the model wrote a call or JSON that is none, which another attempt or model may do better
+  [{ kind: 'limit' }, ['tool_use_failed', 'json_validate_failed']],
   // ElevenLabs, also with 401
   [{ kind: 'caller', reason: 'unknown_voice', param: 'voice' }, ['voice_not_found']],
   // ElevenLabs' sockets: audio that another entry may take
@@ -199,6 +201,8 @@ export const SENTENCES: readonly (readonly [sentence: RegExp, meaning: Meaning])
   [/^(?:Internal server error|Server error|Upload failed)\b/, { kind: 'server' }],
   [/^Download error, unable to download https:\/\/cdn\.(?:eu\.)?assemblyai\.com\//, { kind: 'server' }],
   [/^(?:Audio duration is too short|Transcoding failed)\b/, { kind: 'caller', reason: 'bad_audio' }],
+  // ElevenLabs, with 402: a voice of its library, by an account that does not pay
+  [/^Free users cannot use library voices\b/, { kind: 'limit', reason: 'unknown_voice', param: 'voice' }],
   // Anthropic
   [/^Your credit balance is too low to access the /, { kind: 'credential' }],
   [/^prompt is too long: /, { kind: 'limit', reason: 'context_too_long' }],

@@ -74,6 +74,8 @@ export function refused(reason: string, why: RejectionReason = 'unsupported_opti
 }
 
 function meaningOf(status: number, { codes, param, message }: Complaint): Meaning {
+  // Groq and OpenAI have the code of a rate also for one request that is over it by itself, and can never pass.
+  if (/^Request too large for /.test(message ?? '')) return { kind: 'limit', reason: 'too_large' }
   const coded = codes.map((code) => MEANING_OF_CODE.get(code)).find((meaning) => meaning !== undefined)
   if (coded !== undefined) return coded
   const refusal = status >= 400 && status < 500

@@ -283,7 +283,7 @@ export function isCommitDue(
   return written > committed && length >= UTTERANCE_MIN_SECONDS && sent - written >= pause
 }
 
-/** Most calls of `finalize` that wait for their answer; more are not passed on. */
+/** Most calls of `finalize` that wait for their answer; the next one is passed on once there are fewer. */
 export const FINALIZING_MAX = 64
 
 /**

@@ -262,6 +262,25 @@ t.test('a slow reader is not read ahead for', async (t) => {
   t.equal(services.budget.used, 0)
 })
 
+t.test('the figures of tokens are held as what they take, not as their text', async (t) => {
+  const others = Array.from({ length: 20 }, (_, at) => ({ token: 'a', logprob: -at, bytes: [97] }))
+  const content = [{ token: 'a', logprob: -1, bytes: [97], top_logprobs: others }]
+  const chunk = { choices: [{ index: 0, delta: { content: 'a' }, logprobs: { content } }] }
+  const { origin } = await upstream(t, (response) => {
+    sse(response)
+    for (let count = 0; count < 100; count += 1) response.write(`data: ${JSON.stringify(chunk)}\n\n`)
+    response.end('data: [DONE]\n\n')
+  })
+  const { services, request } = gatewayRig(t, { entries: [entryAt(origin)] })
+  const asked = chatCall({ extras: [{ name: 'logprobs', value: true, required: true }] })
+  const { deltas } = await runStreamed(services, request('chat', asked))
+  for (let count = 0; count < 50; count += 1) await deltas.next()
+  const held = services.budget.used
+  t.ok(held > 50 * 21 * 200, `${held} bytes are held for the figures of ${50 * 21} tokens`)
+  await deltas.return()
+  t.equal(services.budget.used, 0)
+})
+
 t.test('an answer without an end in sight is broken off at 64 MiB', async (t) => {
   const comment = `: ${'x'.repeat(1024 * 1024)}\n\n`
   const { origin } = await upstream(t, (response) => {

@@ -8,8 +8,10 @@ import { AudioRing, RingMemory } from '../../../src/gateway/live/ring.ts'
 const AUDIO = { encoding: 'pcm_s16le', sampleRate: 16_000, channels: 1 } as const
 const BYTES_PER_MS = 32
 
+type Finalizing = ReturnType<LiveConnection['finalize']>
+
 /** A feed whose provider takes everything, and the lengths of what it took, ms. */
-function feeding({ finalize = (): boolean => true, ringSeconds = 30 } = {}) {
+function feeding({ finalize = (): Finalizing => 'asked', ringSeconds = 30 } = {}) {
   const sent: number[] = []
   const connection = {
     ...{ base: 0, place: 0, bills: 'audio', isStuck: false, isEnding: false, hasWorked: false },
@@ -69,7 +71,7 @@ test('a ring that is empty is asked for nothing', async (t) => {
 
 test('what there is nothing to settle of is answered in its turn', async (t) => {
   let asked = 0
-  const { feed, connection, told, push } = feeding({ finalize: () => ++asked === 1 })
+  const { feed, connection, told, push } = feeding({ finalize: () => (++asked === 1 ? 'asked' : 'nothing') })
   push(200, 200)
   for (const id of ['one', 'two']) {
     feed.mark(id)
@@ -79,6 +81,33 @@ test('what there is nothing to settle of is answered in its turn', async (t) => 
   t.match(feed.finalized(connection), { id: 'one' })
   push(200, 600)
   t.same(told, ['two'])
+})
+
+test('a mark that the provider cannot be asked for yet waits, and is no answer', async (t) => {
+  let isBusy = false
+  let asked = 0
+  const finalize = () => {
+    if (isBusy) return 'later'
+    asked += 1
+    return 'asked'
+  }
+  const { feed, connection, told, send, push } = feeding({ finalize })
+  for (const id of ['one', 'two', 'three']) {
+    push(200, 200)
+    feed.mark(id)
+    send(200)
+    isBusy = true
+  }
+  t.equal(asked, 1)
+  push(200, 400)
+  t.equal(connection.place, 800 * BYTES_PER_MS, 'the audio is sent on')
+  t.match(feed.finalized(connection), { id: 'one' })
+  isBusy = false
+  send(600)
+  t.equal(asked, 3, 'both are asked for once there is room')
+  t.same(told, [], 'nothing was taken for settled')
+  t.equal(feed.unsettled(0).place, 200 * BYTES_PER_MS)
+  for (const id of ['two', 'three']) t.match(feed.finalized(connection), { id })
 })
 
 test('a mark in audio that is lost asks for nothing of what is left', async (t) => {

@@ -68,7 +68,7 @@ class Connection {
   async finalize(): Promise<void> {
     const answers = () => this.events.filter(({ kind }) => kind === 'finalized').length
     const before = answers()
-    const frames = this.#stepper.finalize()
+    const frames = this.#stepper.finalize() ?? []
     this.send(frames)
     for (let turn = 0; turn < 1000 && frames.length > 0 && answers() === before; turn += 1) await sleep(5)
   }

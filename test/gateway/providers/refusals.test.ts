@@ -64,6 +64,7 @@ const OPENAI: readonly Row[] = [
   ['model', 404, openai('The model does not exist', 'model_not_found'), 'ill'],
   ['model as 400', 400, openai('invalid model', null, 'model'), 'ill'],
   ['rate', 429, openai('Rate limit reached', 'rate_limit_exceeded'), 'ill'],
+  ['call of the model', 400, openai('Failed to call a function.', 'tool_use_failed'), 'over other'],
   ['overload', 503, openai('overloaded', 'server_is_overloaded'), 'ill'],
   ['server', 500, openai('The server had an error'), 'ill'],
   ['gateway', 502, '<html>', 'ill'],
@@ -145,6 +146,20 @@ const OPENAI_HEARING: readonly Row[] = [
   ['media type', 415, openai('Unsupported content type', 'unsupported_content_type'), 'unsupported_format'],
 ]
 
+const OPENROUTER: readonly Row[] = [
+  [
+    'content policy',
+    403,
+    {
+      error: {
+        ...{ code: 403, message: `openai/gpt-x requires moderation. ${CANARY}` },
+        metadata: { reasons: ['violence'], flagged_input: 'x', provider_name: 'OpenAI', model_slug: 'x' },
+      },
+    },
+    'content_policy',
+  ],
+]
+
 const GROQ: readonly Row[] = [
   ['auth', 401, openai('Invalid API Key', 'invalid_api_key'), 'ill'],
   ['spend limit', 400, openai('API access is blocked', 'blocked_api_access'), 'ill'],
@@ -153,7 +168,12 @@ const GROQ: readonly Row[] = [
   ['model', 400, openai('decommissioned', 'model_decommissioned'), 'ill'],
   ['missing model', 404, openai('The model does not exist', 'model_not_found'), 'ill'],
   ['rate', 429, openai('Rate limit reached', 'rate_limit_exceeded'), 'ill'],
-  ['request over the rate', 413, openai('Request too large for model', 'rate_limit_exceeded'), 'ill'],
+  [
+    'request over the rate',
+    413,
+    openai('Request too large for model', 'rate_limit_exceeded'),
+    'over too_large',
+  ],
   ['overload', 498, openai('Flex tier capacity exceeded', null, null, 'capacity_exceeded'), 'ill'],
   ['server', 500, openai('Internal Server Error'), 'ill'],
   ['dependency', 424, openai('failed'), 'ill'],
@@ -271,6 +291,13 @@ const ELEVENLABS: readonly Row[] = [
   ['rights', 401, elevenError('missing_permissions', 'no'), 'ill'],
   ['quota', 401, elevenError('quota_exceeded', 'This request exceeds your quota'), 'ill'],
   ['billing', 402, elevenError('payment_required', 'no'), 'ill'],
+  [
+    'voice of a plan',
+    402,
+    elevenError('payment_required', 'Free users cannot use library voices via the API.'),
+    'over unknown_voice',
+    'voice',
+  ],
   ['model', 400, elevenError('model_not_found', 'no'), 'ill'],
   ['rate', 429, elevenError('too_many_concurrent_requests', 'no'), 'ill'],
   ['overload', 429, elevenError('system_busy', 'no'), 'ill'],
@@ -447,6 +474,7 @@ const CASES: readonly Case[] = [
   ...rowsOf('openai', 'chat', OPENAI),
   ...rowsOf('openai', 'transcription', OPENAI_HEARING),
   ...rowsOf('groq', 'chat', GROQ),
+  ...rowsOf('openai-compatible', 'chat', OPENROUTER),
   ...rowsOf('anthropic', 'chat', ANTHROPIC),
   ...rowsOf('gemini', 'chat', GEMINI),
   ...rowsOf('elevenlabs', 'speech', ELEVENLABS),

@@ -1,6 +1,7 @@
 import type { SpeechCall, SpeechResult, TranscriptionResult } from '../../../contracts/calls.ts'
 import { type CancelSignal, toAbortSignal } from '../../../contracts/cancellation.ts'
 import type { ChatDelta, ChatResult } from '../../../contracts/chat.ts'
+import type { Logprobs } from '../../../contracts/logprobs.ts'
 import type { Calls, Deltas, Results, StreamedName } from '../../../contracts/operations.ts'
 import type { StreamedOperation, Target } from '../../../contracts/provider.ts'
 import type { Clock } from '../../../contracts/time.ts'
@@ -406,11 +407,25 @@ async function* deltasOf<K extends StreamedName>(
   return result
 }
 
+/** What the figures of a token are kept in, bytes. */
+const TOKEN_BYTES = 320
+
+/** How many tokens the log probabilities of a piece tell of, those included that were not chosen. */
+function figuresIn(logprobs: Logprobs | undefined): number {
+  if (logprobs === undefined) return 0
+  if ('tokens' in logprobs) {
+    const others = (logprobs.top_logprobs ?? []).map((tops) => Object.keys(tops ?? {}).length)
+    return others.reduce((sum, count) => sum + count, logprobs.tokens.length)
+  }
+  const tokens = [...(logprobs.content ?? []), ...(logprobs.refusal ?? [])]
+  return tokens.reduce((sum, { top_logprobs: others }) => sum + 1 + others.length, 0)
+}
+
 /** About how many bytes of a delta are kept for the whole result; audio is not kept. */
 function deltaBytes(delta: Deltas[StreamedName]): number {
   if (typeof delta === 'string') return delta.length
   if ('bytes' in delta) return 0
-  if (delta.type === 'text') return delta.text.length
+  if (delta.type === 'text') return delta.text.length + TOKEN_BYTES * figuresIn(delta.logprobs)
   return delta.type === 'audio' ? delta.base64.length : delta.arguments.length
 }
 

@@ -1,7 +1,7 @@
 import type { FinishReason, ToolCall } from '../../../contracts/chat.ts'
 import type { JsonObject } from '../../../contracts/json.ts'
 import { type TokenUsage, tokenDetails } from '../../../contracts/usage.ts'
-import type { ChatAnswer } from '../chat-answer.ts'
+import { type ChatAnswer, newCallId } from '../chat-answer.ts'
 import { asObject, jsonText, objectsIn } from '../json.ts'
 
 /**
@@ -33,7 +33,7 @@ export function readMessage(body: JsonObject): ChatAnswer | null {
   return {
     text: written.join(''),
     refusal: '',
-    toolCalls: blocks.flatMap((block) => beginToolCall(block) ?? []).map(numbered),
+    toolCalls: blocks.flatMap((block) => beginToolCall(block) ?? []).map(named),
     finishReason: finishReasonOf(body.stop_reason),
     audioBase64: '',
     usage: tokenUsage(readCounts(body.usage)),
@@ -47,8 +47,8 @@ export function beginToolCall({ type, id, name, input }: JsonObject): ToolCall |
 }
 
 /** A call that the provider gave no id gets one, so that the caller can name it. */
-function numbered(call: ToolCall, index: number): ToolCall {
-  return call.id === '' ? { ...call, id: `call_${index}` } : call
+function named(call: ToolCall): ToolCall {
+  return call.id === '' ? { ...call, id: newCallId() } : call
 }
 
 /** Tokens by the names of the wire; what has not been told is absent. */

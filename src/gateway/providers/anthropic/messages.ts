@@ -18,7 +18,7 @@ const IMAGE_MEDIA_TYPES: ReadonlySet<string> = new Set(['image/jpeg', 'image/png
 /**
  * The messages of a chat as `POST /v1/messages` takes them. System messages become the system prompt
  * wherever they stood, the answer of a tool is a block in a turn of the user, and messages of one role in a
- * row are one turn. Empty texts, which the API refuses, are left out.
+ * row are one turn. Texts of white space, which the API refuses, are left out.
  */
 export function encodeMessages(messages: ChatCall['messages']): EncodedMessages | { readonly issue: string } {
   const system: JsonObject[] = []
@@ -60,7 +60,7 @@ function texts({ role, parts }: ChatMessage): JsonObject[] {
 }
 
 function encodePart(part: ChatPart): JsonObject[] {
-  if (part.type === 'text') return part.text === '' ? [] : [{ type: 'text', text: part.text }]
+  if (part.type === 'text') return part.text.trim() === '' ? [] : [{ type: 'text', text: part.text }]
   if (part.type === 'audio') throw new Unsendable('messages: must not contain audio for this provider')
   const { source } = part
   if (source.kind === 'url') return [{ type: 'image', source: { type: 'url', url: source.url } }]

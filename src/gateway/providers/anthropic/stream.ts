@@ -3,7 +3,7 @@ import type { JsonObject } from '../../../contracts/json.ts'
 import type { StreamReader } from '../../../contracts/provider.ts'
 import type { Failure, UpstreamStream } from '../../../contracts/upstream.ts'
 import { brokenOff } from '../answer.ts'
-import type { ChatAnswer } from '../chat-answer.ts'
+import { type ChatAnswer, newCallId } from '../chat-answer.ts'
 import { unusable } from '../failure.ts'
 import { asObject } from '../json.ts'
 import { JsonEvents } from '../json-events.ts'
@@ -76,7 +76,7 @@ export class MessageStreamReader implements StreamReader<ChatResult, ChatDelta> 
     if (begun === null) return null
     const index = this.#calls.length
     // The input of a block that begins is an empty object, in the place of the pieces that follow.
-    const call = { id: begun.id || `call_${index}`, name: begun.name }
+    const call = { id: begun.id || newCallId(), name: begun.name }
     this.#calls.push({ ...call, input: new TextPieces() })
     this.#callOfBlock.set(block, index)
     return { type: 'tool_call', index, ...call, arguments: '' } as const

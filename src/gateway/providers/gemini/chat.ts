@@ -4,13 +4,13 @@ import type { Operation, StreamReader, Target } from '../../../contracts/provide
 import type { Failure, UpstreamStream } from '../../../contracts/upstream.ts'
 import type { TokenUsage } from '../../../contracts/usage.ts'
 import { brokenOff, goodObject } from '../answer.ts'
-import { settleChat, strictWarnings } from '../chat-answer.ts'
+import { newCallId, settleChat, strictWarnings } from '../chat-answer.ts'
 import { classify, refused, unusable } from '../failure.ts'
 import { asObject, jsonText } from '../json.ts'
 import { JsonEvents } from '../json-events.ts'
 import { TextPieces } from '../text-pieces.ts'
 import { type GeminiAnswer, geminiFinishReason, readAnswer, withheldOf } from './answer.ts'
-import { callsBefore, encodeMessages } from './contents.ts'
+import { encodeMessages } from './contents.ts'
 import { methodUrl, postJson } from './wire.ts'
 
 type Head = Pick<UpstreamStream, 'status' | 'headers'>
@@ -107,7 +107,6 @@ function encodeTools({ tools, tool_choice: choice }: ChatCall): JsonObject {
 /** An answer put together from one body or from the events of a stream. */
 class GatheredChat {
   readonly #call: ChatCall
-  readonly #callsBefore: number
   readonly #toolCalls: ToolCall[] = []
   readonly #text = new TextPieces()
   #finishReason: string | null = null
@@ -116,7 +115,6 @@ class GatheredChat {
 
   constructor(call: ChatCall) {
     this.#call = call
-    this.#callsBefore = callsBefore(call)
   }
 
   /** The model has said why it stopped, or the prompt never reached it. */
@@ -161,7 +159,7 @@ class GatheredChat {
     if (typeof name !== 'string' || name === '') return []
     const index = this.#toolCalls.length
     const call = {
-      id: typeof id === 'string' && id !== '' ? id : `call_${this.#callsBefore + index}`,
+      id: typeof id === 'string' && id !== '' ? id : newCallId(),
       name,
       arguments: jsonText(asObject(args) ?? {}),
     }

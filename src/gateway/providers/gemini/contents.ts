@@ -1,5 +1,6 @@
 import type { ChatCall, ChatMessage, ChatPart, ImageSource, ToolCall } from '../../../contracts/chat.ts'
 import type { JsonObject } from '../../../contracts/json.ts'
+import { isOwnCallId } from '../chat-answer.ts'
 import { parseObject } from '../json.ts'
 
 /** The messages of a chat in Gemini's words, or a sentence for the log that says why they cannot be. */
@@ -17,8 +18,11 @@ type ReadContents = { readonly parts: readonly JsonObject[] } | { readonly issue
  */
 const NO_SIGNATURE = 'skip_thought_signature_validator'
 
-/** Ids that this gateway gave to calls that had none; Gemini never heard of them. */
-const OWN_ID = /^call_\d+$/
+/**
+ * Where Gemini keeps files: an address there is read with the key of the gateway, whose files are not the caller's.
+ * https://ai.google.dev/api/files
+ */
+const FILE_HOST = /^generativelanguage\.googleapis\.com\.?$/
 
 /** Media types of pictures that Gemini reads, by the extension of their URL. */
 const IMAGE_TYPES: Readonly<Record<string, string>> = {
@@ -28,14 +32,6 @@ const IMAGE_TYPES: Readonly<Record<string, string>> = {
   webp: 'image/webp',
   heic: 'image/heic',
   heif: 'image/heif',
-}
-
-/** How many calls the conversation has: what Gemini gives no id is numbered from here, unique among all. */
-export function callsBefore({ messages }: Pick<ChatCall, 'messages'>): number {
-  return messages.reduce(
-    (sum, message) => sum + (message.role === 'assistant' ? message.tool_calls.length : 0),
-    0,
-  )
 }
 
 /**
@@ -75,7 +71,7 @@ function encodeMessage(message: ChatMessage, called: ReadonlyMap<string, string>
     // An empty text makes Gemini refuse the whole request.
     if (part.type === 'text' && part.text === '') continue
     const data = encodePart(part)
-    if (data === null) return { issue: 'messages: picture URLs must be https for this provider' }
+    if (data === null) return { issue: 'messages: picture URLs must be public and https for this provider' }
     encoded.push(data)
   }
   if (role !== 'assistant') return { parts: encoded }
@@ -101,7 +97,8 @@ function encodeToolAnswer(
 }
 
 function callId(id: string): { readonly id?: string } {
-  return OWN_ID.test(id) ? {} : { id }
+  // Gemini never heard of those that this gateway gave to calls that had none.
+  return isOwnCallId(id) ? {} : { id }
 }
 
 /** Null for a picture that Gemini cannot fetch. */
@@ -115,7 +112,7 @@ function encodePart(part: ChatPart): JsonObject | null {
 function encodeImage(source: ImageSource): JsonObject | null {
   if (source.kind === 'base64') return { inlineData: { mimeType: source.media_type, data: source.base64 } }
   const url = URL.parse(source.url)
-  if (url === null || url.protocol !== 'https:') return null
+  if (url === null || url.protocol !== 'https:' || FILE_HOST.test(url.hostname)) return null
   const extension = /\.([a-z]{3,4})$/i.exec(url.pathname)?.[1]?.toLowerCase() ?? ''
   const mimeType = IMAGE_TYPES[extension]
   return { fileData: { ...(mimeType === undefined ? {} : { mimeType }), fileUri: source.url } }

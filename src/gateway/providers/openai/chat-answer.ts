@@ -1,7 +1,7 @@
 import type { FinishReason, ToolCall } from '../../../contracts/chat.ts'
 import { choicesAsked, type WithExtras } from '../../../contracts/extras.ts'
 import type { JsonObject } from '../../../contracts/json.ts'
-import { type ChatAnswer, type ChoiceAnswer, wantsLogprobs } from '../chat-answer.ts'
+import { type ChatAnswer, type ChoiceAnswer, newCallId, wantsLogprobs } from '../chat-answer.ts'
 import { asObject, jsonText, objectsIn } from '../json.ts'
 import { readLogprobs } from './logprobs.ts'
 import { readFacts, readUsage } from './wire.ts'
@@ -77,10 +77,10 @@ export function readFinishReason(reason: unknown): FinishReason | null {
     : null
 }
 
-function readToolCall(call: JsonObject, index: number): ToolCall[] {
+function readToolCall(call: JsonObject): ToolCall[] {
   const { name, arguments: given } = asObject(call.function) ?? {}
   if (typeof name !== 'string' || name === '') return []
-  const id = typeof call.id === 'string' && call.id !== '' ? call.id : `call_${index}`
+  const id = typeof call.id === 'string' && call.id !== '' ? call.id : newCallId()
   return [{ id, name, arguments: argumentsText(given) }]
 }
 

@@ -6,7 +6,7 @@ import type { StreamReader } from '../../../contracts/provider.ts'
 import type { Failure, UpstreamStream } from '../../../contracts/upstream.ts'
 import type { TokenUsage } from '../../../contracts/usage.ts'
 import { brokenOff } from '../answer.ts'
-import { type AskedOf, type ChoiceAnswer, settleChat, wantsLogprobs } from '../chat-answer.ts'
+import { type AskedOf, type ChoiceAnswer, newCallId, settleChat, wantsLogprobs } from '../chat-answer.ts'
 import { asObject, objectsIn } from '../json.ts'
 import { JsonEvents } from '../json-events.ts'
 import { TextPieces } from '../text-pieces.ts'
@@ -133,8 +133,9 @@ class ChoicePieces {
 }
 
 /**
- * Tool calls that come in pieces, told apart by `index`. Servers that send whole calls give all of them index
- * 0 or none: there a new id begins a new call.
+ * Tool calls that come in pieces, told apart by `index`. Servers that send whole calls give all of them index 0 or none:
+ * there a new id begins a new call, or a name where the call before it is whole. Others give each piece an id of its
+ * own: one without a name continues the call.
  */
 class ToolCallPieces {
   readonly #calls: { readonly id: string; readonly name: string; readonly input: TextPieces }[] = []
@@ -148,14 +149,17 @@ class ToolCallPieces {
     const known = this.#positions.get(wireIndex)
     const text = argumentsText(given)
     const call = known === undefined ? undefined : this.#calls[known]
-    if (known !== undefined && call !== undefined && (id === null || id === call.id)) {
+    const isNamed = typeof name === 'string' && name !== ''
+    const begins =
+      isNamed && (id === null ? name !== call?.name || isWhole(call.input, text) : id !== call?.id)
+    if (known !== undefined && call !== undefined && !begins) {
       call.input.add(text)
       return text === '' ? [] : [{ type: 'tool_call', index: known, id: null, name: null, arguments: text }]
     }
     // A piece of a call that never began has nothing to belong to.
-    if (typeof name !== 'string' || name === '') return []
+    if (!isNamed) return []
     const index = this.#calls.length
-    const begun = { id: id ?? `call_${index}`, name }
+    const begun = { id: id ?? newCallId(), name }
     const input = new TextPieces()
     input.add(text)
     this.#calls.push({ ...begun, input })
@@ -166,4 +170,9 @@ class ToolCallPieces {
   calls(): ToolCall[] {
     return this.#calls.map(({ id, name, input }) => ({ id, name, arguments: input.whole }))
   }
+}
+
+/** Whether what follows input that is an object begins another. It is not parsed, which would be done for each piece. */
+function isWhole(input: TextPieces, next: string): boolean {
+  return next.startsWith('{') && input.whole.trimEnd().endsWith('}')
 }

@@ -83,13 +83,17 @@ function readSegments(items: readonly TimedItem[], options: TranscriptionOptions
   const known = extraValue(options, 'known_speaker_names')
   const labels = new Map<string, string>()
   for (const name of Array.isArray(known) ? known.map(String) : []) labels.set(name, name)
-  const named = labels.size
+  const others = new Set(labels.keys())
+  let number = 0
   return items.map(({ item: { speaker }, times, text }, id) => {
     const segment = { id, ...times, text }
     if (!speakers || typeof speaker !== 'string') return segment
-    const label = labels.get(speaker) ?? `speaker_${labels.size - named}`
-    labels.set(speaker, label)
-    return { ...segment, speaker: label }
+    if (!labels.has(speaker)) {
+      // A caller may have named one so, after an earlier answer.
+      while (others.has(`speaker_${number}`)) number += 1
+      labels.set(speaker, `speaker_${number++}`)
+    }
+    return { ...segment, speaker: labels.get(speaker)! }
   })
 }
 

@@ -188,9 +188,11 @@ t.test('pieces that are not known, or belong to nothing, are passed over', async
       stop('refusal'),
     ),
   )
+  const id = (ending as ChatResult).tool_calls[0]?.id
+  t.match(id, /^call_lk[0-9a-f]{16}$/)
   t.same(ending, {
     content: 'early late',
-    tool_calls: [{ id: 'call_0', name: 'now', arguments: '{}' }],
+    tool_calls: [{ id, name: 'now', arguments: '{}' }],
     finish_reason: 'content_filter',
     audio: null,
     usage: { input_tokens: 3, output_tokens: 2 },

@@ -186,6 +186,9 @@ t.test('pictures and audio', async (t) => {
 t.test('what cannot be sent is refused', async (t) => {
   const picture = { type: 'image', source: { kind: 'url', url: 'https://a/b' }, detail: null } as const
   const plain = { ...picture, source: { kind: 'url', url: 'http://a/b.png' } } as const
+  const file = 'https://generativelanguage.googleapis.com/v1beta/files/abc-123'
+  const dotted = { ...picture, source: { kind: 'url', url: file.replace('.com', '.com.') } } as const
+  const foreign = { ...picture, source: { kind: 'url', url: file } } as const
   const nonsense = { ...picture, source: { kind: 'url', url: 'b.png' } } as const
   const rows: [Partial<ChatCall>, RegExp][] = [
     [{ stop: ['1', '2', '3', '4', '5', '6'] }, /^stop/],
@@ -198,6 +201,8 @@ t.test('what cannot be sent is refused', async (t) => {
     [{ messages: [{ role: 'system', parts: [picture] }, user('x')] }, /system message/],
     [{ messages: [{ role: 'assistant', parts: [picture], tool_calls: [] }] }, /assistant message/],
     [{ messages: [{ role: 'user', parts: [plain] }] }, /https/],
+    [{ messages: [{ role: 'user', parts: [dotted] }] }, /public/],
+    [{ messages: [{ role: 'user', parts: [foreign] }] }, /public/],
     [{ messages: [{ role: 'user', parts: [nonsense] }] }, /https/],
     [{ messages: [user('x'), answered('a1', 'y')] }, /must answer an earlier tool call$/],
     [{ messages: [answered('a1', 'y'), called('', ['a1', 'f', '{}'])] }, /must answer an earlier tool call$/],
@@ -230,7 +235,7 @@ t.test('the answer', async (t) => {
     finish_reason: 'tool_calls',
     tool_calls: [
       { id: '5lz3kq1m', name: 'get_weather', arguments: '{"city":"Köln","days":2}' },
-      { id: 'call_3', name: 'get_time', arguments: '{}' },
+      { id: /^call_lk[0-9a-f]{16}$/, name: 'get_time', arguments: '{}' },
     ],
   })
 })
@@ -279,7 +284,7 @@ t.test('hostile answers', async (t) => {
   }
   t.match(done(next(odd)), {
     content: '',
-    tool_calls: [{ id: 'call_0', name: 'f', arguments: '{}' }],
+    tool_calls: [{ id: /^call_lk[0-9a-f]{16}$/, name: 'f', arguments: '{}' }],
     usage: { input_tokens: 0, output_tokens: 0 },
   })
   const secret = {

@@ -1,5 +1,5 @@
 import t from 'tap'
-import type { ChatCall } from '../../../../src/contracts/chat.ts'
+import type { ChatCall, ChatResult } from '../../../../src/contracts/chat.ts'
 import { groq } from '../../../../src/gateway/providers/groq.ts'
 import { openai } from '../../../../src/gateway/providers/openai/provider.ts'
 import { openaiCompatible } from '../../../../src/gateway/providers/openai-compatible.ts'
@@ -87,6 +87,27 @@ t.test('whole tool calls that all have index 0, or none, are told apart', async 
       ],
     })
   }
+  const unnamed = (input: string) => ({
+    tool_calls: [{ index: 0, id: '', function: { name: 'f', arguments: input } }],
+  })
+  const unnamedCalls = sse(
+    ...['{"a":1}', '{', '"b":2}'].map((input) => chunk(unnamed(input))),
+    chunk({ tool_calls: [{ function: { name: 'g', arguments: '' } }] }, 'tool_calls'),
+  )
+  const made = (read(unnamedCalls, { tools: [WEATHER] }).result as ChatResult).tool_calls
+  t.match(made, [{ arguments: '{"a":1}' }, { arguments: '{"b":2}' }, { name: 'g', arguments: '' }])
+  t.equal(new Set(made.map(({ id }) => id)).size, 3, 'each has an id of its own')
+  const randomIds = ['{"a"', ':1}'].map((input, at) => ({
+    tool_calls: [
+      { index: 0, id: `random-${at}`, function: { ...(at === 0 ? { name: 'f' } : {}), arguments: input } },
+    ],
+  }))
+  t.match(
+    read(sse(...randomIds.map((one) => chunk(one)), chunk({}, 'tool_calls')), { tools: [WEATHER] }).result,
+    {
+      tool_calls: [{ id: 'random-0', name: 'f', arguments: '{"a":1}' }],
+    },
+  )
   const repeated = sse(
     chunk({ tool_calls: [{ index: 3, id: 'a', function: { name: 'f', arguments: '1' } }] }),
     chunk({ tool_calls: [{ index: 3, id: 'a', function: { name: 'f', arguments: '2' } }] }),

@@ -301,7 +301,7 @@ t.test('tool calls', async (t) => {
   t.match(result, { content: '', finish_reason: 'tool_calls' })
   const forced = completion({ content: null, tool_calls: [{ function: { name: 'f', arguments: { a: 1 } } }] })
   t.match(done(t, next(forced, { tools: [WEATHER], tool_choice: 'required' })), {
-    tool_calls: [{ id: 'call_0', name: 'f', arguments: '{"a":1}' }],
+    tool_calls: [{ id: /^call_lk[0-9a-f]{16}$/, name: 'f', arguments: '{"a":1}' }],
     finish_reason: 'tool_calls',
   })
 })

@@ -76,6 +76,12 @@ t.test('speakers and times of the diarizing model', async (t) => {
       { id: 1, start: 4.7, end: 5.2, text: 'Hi!', speaker: 'speaker_1' },
     ],
   })
+  const known = { name: 'known_speaker_names', value: ['speaker_0'], required: true } as const
+  const asked = { diarization: true, extras: [known] }
+  const named = body.replaceAll('"speaker":"A"', '"speaker":"speaker_0"')
+  t.match(read(named, asked, 'gpt-4o-transcribe-diarize').result, {
+    segments: [{ speaker: 'speaker_1' }, { speaker: 'speaker_0' }],
+  })
 })
 
 t.test('cut, broken, refused, or without what was asked for', async (t) => {

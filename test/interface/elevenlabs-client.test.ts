@@ -171,7 +171,7 @@ t.test('characters and sounds, by entries that tell them', { timeout: 60_000 }, 
     .withRawResponse()
   t.equal(
     soundless.headers.get('x-lk-warnings'),
-    '["audio_events: left out, nova-3 does not support this hint here"]',
+    '["tag_audio_events: left out, nova-3 does not support this hint here"]',
   )
 })
 

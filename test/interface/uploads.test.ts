@@ -232,8 +232,9 @@ t.test('a token makes one upload, goes on with it, and opens nothing else', asyn
   const gateway = await startGateway(t, { config: configuration() })
   const ask = asker(gateway)
   const json = { 'content-type': 'application/json' }
-  const body = JSON.stringify({ max_bytes: WAV.length })
+  const body = JSON.stringify({ max_bytes: WAV.length, expires_after: 60 })
   const made = await ask('POST', '/v1/uploads/tokens', { headers: json, body })
+  t.match(made.headers.get('x-lk-warnings'), /expires_after: unknown field/)
   const { token, upload_id: id } = (await made.json()) as { token: string; upload_id: string }
   const as = { token }
   const other = await uploaded(ask, WAV)

@@ -124,7 +124,7 @@ export class OptionReader {
    */
   settle(whyUnknown: string): string[] {
     const { warnings, unknown } = this.#judge()
-    const [first] = unknown
+    const first = unknown.find((name) => this.#sent(name).some(isOn))
     if (first !== undefined) throw invalidField(first, MUST.beLeftOut(whyUnknown))
     return warnings
   }
@@ -140,9 +140,12 @@ export class OptionReader {
     const unknown: string[] = []
     for (const name of this.#values.keys()) {
       const option = Object.hasOwn(this.#options, name) ? this.#options[name] : undefined
-      if (this.#asked.has(name) || option?.fate === 'fixed' || !this.#sent(name).some(isOn)) continue
+      const sent = this.#sent(name)
+      if (this.#asked.has(name) || option?.fate === 'fixed' || sent.length === 0) continue
+      if (option !== undefined && !sent.some(isOn)) continue
       // Never ignored: what is not understood would not be kept.
-      if (name === 'require') throw invalidField(name, MUST.beLeftOut('send it as X-LK-Require'))
+      if (name === 'require' && sent.some(isOn))
+        throw invalidField(name, MUST.beLeftOut('send it as X-LK-Require'))
       if (option?.fate === 'refused') throw invalidField(name, MUST.beLeftOut(option.note))
       if (option?.fate === 'warned') warnings.push(`${name}: ${option.note}`)
       else unknown.push(name)
@@ -156,7 +159,7 @@ export class OptionReader {
 }
 
 export function isOn(value: string | null): boolean {
-  return value !== null && value !== '' && readBoolean(value) !== false
+  return value !== null && value !== '' && value !== '[]' && readBoolean(value) !== false
 }
 
 export type FieldValue = string | number | boolean | null | readonly string[]
@@ -228,7 +231,9 @@ export function renamed(error: GatewayError, names: Readonly<Record<string, stri
   const { param = '' } = error.extra
   const name = Object.hasOwn(names, param) ? names[param] : undefined
   if (name === undefined) return error
-  const message = error.message.replaceAll(`\`${param}\``, `\`${name}\``)
+  // One with a dot is no word of a sentence.
+  const quoted = param.includes('.') ? '' : '`'
+  const message = error.message.replaceAll(`${quoted}${param}${quoted}`, `${quoted}${name}${quoted}`)
   return new GatewayError(error.code, message, { ...error.extra, param: name })
 }
 

@@ -31,7 +31,7 @@ import type { RequestMetrics } from '../observe/metrics/request-metrics.ts'
 import type { TenantMetrics } from '../observe/metrics/tenant-metrics.ts'
 import { readTraceparent } from '../observe/tracing/traceparent.ts'
 import type { CallbackForm } from '../webhooks/callbacks.ts'
-import { callLines } from './fact-headers.ts'
+import { callLines, nameWarnings } from './fact-headers.ts'
 import { ANY_ORIGIN_HEADERS, type HeaderName, type ParameterName } from './openapi/headers.ts'
 import {
   type Answer,
@@ -134,6 +134,8 @@ export interface Door {
   readonly errorHeader?: HeaderName & Lowercase<HeaderName>
   /** Puts an error into the names that these clients use for fields. */
   readonly translateError: (error: GatewayError, request: Pick<Exchange, 'headers'>) => GatewayError
+  /** What these clients call fields of ours, in warnings; absent: the same. */
+  readonly names?: Readonly<Record<string, string>>
   readonly errorShape?: ErrorShape
   /** The header that brings the key, as `Authorization: Bearer` would have it; absent: that one. */
   readonly authorization?: (headers: Exchange['headers']) => string | undefined
@@ -490,13 +492,14 @@ class ObservedRequest implements FinishListener {
   #answer(reply: Reply): void {
     const { status, headers, body } = reply
     const common = 'common' in reply ? reply.common : undefined
-    const { deps, recorder } = this.#observed
+    const { deps, recorder, door } = this.#observed
     const exchange = this.#exchange
     const context = this.#context
     deps.metrics?.requests.answered(exchange, context.upstreamWaitMs)
     this.#note = recorder?.answered(exchange, context, status) ?? null
     const { headers: all } = context.answer
     if (headers !== undefined) Object.assign(all, headers)
+    if (door?.names !== undefined) nameWarnings(all, door.names)
     const own = this.#lines(all)
     const lines = reply.lines === undefined ? own : own + reply.lines
     const sent = { status, headers: all, common, lines, body } as Reply
@@ -508,12 +511,13 @@ class ObservedRequest implements FinishListener {
 
   /** The exchange continues as a WebSocket, and is over when that is. */
   upgrade(reply: UpgradeReply): void {
-    const { deps, recorder } = this.#observed
+    const { deps, recorder, door } = this.#observed
     const exchange = this.#exchange
     const context = this.#context
     deps.metrics?.requests.answered(exchange, context.upstreamWaitMs)
     this.#note = recorder?.answered(exchange, context, reply.status) ?? null
     const headers = { ...context.answer.headers, ...reply.headers }
+    if (door?.names !== undefined) nameWarnings(headers, door.names)
     exchange.upgrade({ ...reply, lines: this.#lines(headers), headers })
   }
 

@@ -1,5 +1,10 @@
 import t from 'tap'
-import { callLines, factHeaders, formatDuration } from '../../../src/gateway/api/fact-headers.ts'
+import {
+  callLines,
+  factHeaders,
+  formatDuration,
+  nameWarnings,
+} from '../../../src/gateway/api/fact-headers.ts'
 import { CallContext } from '../../../src/gateway/call/context/call-context.ts'
 
 const PLAIN = {
@@ -33,6 +38,11 @@ t.test('warnings, which the body has no place for', async (t) => {
   const value = factHeaders({ ...PLAIN, warnings: lines })['x-lk-warnings'] ?? ''
   t.match(value, /^[\x20-\x7e]+$/, 'nothing that could end the header')
   t.same(JSON.parse(value), lines)
+  const named = {
+    'x-lk-warnings': JSON.stringify(['audio.url: x', 'voice: "language: y", "voice: z', 'voices: v']),
+  }
+  nameWarnings(named, { 'audio.url': 'url', voice: 'model', language: 'language_code' })
+  t.same(JSON.parse(named['x-lk-warnings']), ['url: x', 'model: "language: y", "voice: z', 'voices: v'])
   const many = factHeaders({ ...PLAIN, warnings: Array(500).fill('word: unknown field, ignored') })
   const kept = many['x-lk-warnings'] ?? ''
   t.ok(kept.length <= 2_048)

@@ -104,6 +104,7 @@ const REFUSED: Readonly<Record<string, readonly [status: number, lines: Handshak
   'a wrong API key': [401, { headers: { Authorization: 'Bearer lk_live_x' } }],
   'a field that is wrong': [400, { path: '/v1/transcription/stream?sample_rate=1' }],
   'a feature that no entry keeps': [422, { path: '/v1/transcription/stream?diarization=true' }],
+  'a cap of its cost': [400, { path: '/v1/transcription/stream?max_cost_usd=1' }],
   'the choice of a model': [400, { path: '/v1/transcription/stream?model=x' }],
 }
 

@@ -111,9 +111,10 @@ test('the fields may come with the first message, and what was sent is settled o
   const rig = await openLive(t, [wordsEntry(provider.origin, 'first')])
   const caller = rig.connect('')
   await new Promise((resolve) => caller.socket.once('open', resolve))
-  caller.send({ type: 'start', timestamps: 'word', audio: { sample_rate: RATE }, shoes: 'red' })
+  const audio = { sample_rate: RATE }
+  caller.send({ type: 'start', timestamps: 'word', audio, shoes: 'red', skip_silence: true })
   const ready = await caller.message('ready')
-  t.match(ready.warnings, [/shoes/])
+  t.match(ready.warnings, [/shoes/, /^skip_silence: left out/])
   await caller.speak(wordsAudio(0, 3))
   caller.send({ type: 'finalize', id: 'here' })
   const finalized = await caller.message('finalized')

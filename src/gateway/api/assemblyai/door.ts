@@ -1,7 +1,15 @@
-import type { GatewayError } from '../../../contracts/errors.ts'
 import type { Exchange } from '../../edge/exchange.ts'
+import { renamed } from '../door-options.ts'
 import type { Door } from '../endpoint.ts'
 import { AssemblyAiFault } from '../openapi/assemblyai-answers.ts'
+
+/** Names that these clients have for ours. */
+const NAMES: Readonly<Record<string, string>> = {
+  ...{ 'audio.url': 'audio_url', 'audio.upload_id': 'audio_url', language: 'language_code' },
+  ...{ detect_language: 'language_detection', diarization: 'speaker_labels', keyterms: 'keyterms_prompt' },
+  ...{ profanity_filter: 'filter_profanity', redaction: 'redact_pii', smart_formatting: 'format_text' },
+  speaker_count_hint: 'speakers_expected',
+}
 
 const LIVE = "streaming in AssemblyAI's format is not served here; see GET /v1/transcription/stream"
 
@@ -11,7 +19,8 @@ const DOOR: Door = {
   tag: 'AssemblyAI',
   requestIdHeader: 'x-request-id',
   authorization: bearerOf,
-  translateError: (error: GatewayError) => error,
+  translateError: (error) => renamed(error, NAMES),
+  names: NAMES,
   errorShape: {
     schema: AssemblyAiFault,
     isFlat: true,

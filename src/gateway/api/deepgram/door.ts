@@ -33,6 +33,18 @@ function uuid(hex: string): string {
   return hex.replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-')
 }
 
+/** Names of ours, and what these clients call the same. */
+const NAMES: Readonly<Record<string, string>> = {
+  input: 'text',
+  voice: 'model',
+  response_format: 'encoding',
+  keyterms: 'keyterm',
+  smart_formatting: 'smart_format',
+  endpointing_ms: 'endpointing',
+  'audio.url': 'url',
+  'audio.upload_id': 'url',
+}
+
 /** Conventions of Deepgram's client libraries, which are given `/deepgram` as their base URL. */
 const DOOR: Door = {
   name: 'deepgram',
@@ -42,6 +54,7 @@ const DOOR: Door = {
   errorHeader: 'dg-error',
   authorization: bearerOf,
   translateError: (error) => renamed(error, NAMES),
+  names: NAMES,
   errorShape: {
     schema: DeepgramFault,
     members: ({ code, message }, id) => ({ err_code: code, err_msg: message, request_id: vendorId(id) }),
@@ -90,12 +103,4 @@ export function bearerOf({ authorization }: Exchange['headers']): string | undef
 /** Documents an answer in Deepgram's shape. */
 export function deepgramAnswer(contents: readonly Content[], headers: Answer['headers'] = []): Answer {
   return { status: 200, description: "Deepgram's answer", contents, headers }
-}
-
-/** Names of ours, and what these clients call the same. */
-const NAMES: Readonly<Record<string, string>> = {
-  input: 'text',
-  voice: 'model',
-  response_format: 'encoding',
-  keyterms: 'keyterm',
 }

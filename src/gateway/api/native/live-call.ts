@@ -45,9 +45,15 @@ export function readLiveCall(exchange: Exchange, fields: Fields): LiveRequest['c
   const request = readTranscriptionRequest(exchange, withoutFields(fields, LIVE_NAMES), 'transcription')
   if (request.options.mode === 'async') throw invalidField('mode', 'must be `realtime` here, or left out')
   if (request.stream) throw invalidField('stream', 'must be left out; a live session streams anyway')
-  const { selectors, warnings } = request
+  if (request.options.max_cost_usd !== undefined)
+    throw invalidField('max_cost_usd', 'must be left out; how long a live session will be is not known')
+  const { selectors } = request
+  const isKept = request.options.skip_silence === true
+  const warnings = isKept ? [...request.warnings, SILENCE_KEPT] : request.warnings
   return { operation: 'transcription', payload: livePayload(request.options, terms), selectors, warnings }
 }
+
+const SILENCE_KEPT = 'skip_silence: left out, live audio is heard as it comes'
 
 /** A call of a live session, whose audio is the first slice of it. */
 export function livePayload(options: LiveCall['options'], live: LiveTerms): LiveCall {

@@ -42,7 +42,7 @@ export const TRANSCRIPTION_FIELDS = {
   ),
   mode: optional(
     Type.Enum([...MODES]),
-    'default: batch; async answers with a job, on /v1/transcription only; realtime transcribes while the audio comes',
+    'default: batch; async answers with a job, realtime hears audio while it is uploaded, both on /v1/transcription only',
   ),
   diarization: optional(Type.Boolean(), 'labels speakers; the model must support it'),
   speaker_count_hint: optional(

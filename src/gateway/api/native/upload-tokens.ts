@@ -5,6 +5,8 @@ import { bearerIn } from '../../call/authentication.ts'
 import { hashKey } from '../../catalog/key.ts'
 import { checkedBody } from '../checked-body.ts'
 import { endpoint } from '../endpoint.ts'
+import { warningHeaders } from '../fact-headers.ts'
+import { unknownFields } from '../fields.ts'
 import { jsonReply } from '../json-reply.ts'
 import { optional } from '../json-request.ts'
 import { json } from '../openapi/operation.ts'
@@ -28,6 +30,8 @@ const Body = Type.Object({
   ),
 })
 
+const KNOWN = Object.keys(Body.properties)
+
 const Token = shape('UploadToken', {
   token: text('in place of a key, for this upload alone'),
   upload_id: text('of the upload that it makes'),
@@ -46,7 +50,7 @@ export const uploadTokens = endpoint({
     'For a browser, or whoever else is to have no key: the token makes one upload, goes on with it and deletes it, ' +
     'and opens nothing else. It ends with the key.',
   body: checkedBody(Body, MAX_BODY_BYTES),
-  answers: [{ status: 200, description: 'the token', contents: [json(Token)] }],
+  answers: [{ status: 200, description: 'the token', contents: [json(Token)], headers: ['X-LK-Warnings'] }],
   async handle({ exchange, context, deps, body: sent }) {
     const { services, secretKeys } = deps
     const nowMs = services.clock.wallNow()
@@ -55,12 +59,14 @@ export const uploadTokens = endpoint({
     const maxBytes = Math.min(sent.max_bytes ?? most, most)
     const expiresAtMs = nowMs + 1000 * (sent.expires_after_seconds ?? SECONDS_DEFAULT)
     const keySha256 = hashKey(bearerIn(exchange.headers.authorization))
-    return await jsonReply({
+    const unknown = Object.keys(sent).filter((name) => !KNOWN.includes(name))
+    const reply = await jsonReply({
       token: sealToken(secretKeys, { id, keySha256, maxBytes, expiresAtMs }),
       upload_id: id,
       upload_url: uploadUrl(id, deps),
       max_bytes: maxBytes,
       expires_at: new Date(expiresAtMs).toISOString(),
     })
+    return { ...reply, headers: { ...reply.headers, ...warningHeaders(unknownFields(unknown, KNOWN)) } }
   },
 })

@@ -1,6 +1,9 @@
 import t from 'tap'
+import { GatewayError } from '../../../../src/contracts/errors.ts'
 import { newId } from '../../../../src/contracts/ids.ts'
-import { vendorId } from '../../../../src/gateway/api/deepgram/door.ts'
+import { ASSEMBLYAI } from '../../../../src/gateway/api/assemblyai/door.ts'
+import { DEEPGRAM, vendorId } from '../../../../src/gateway/api/deepgram/door.ts'
+import { ELEVENLABS } from '../../../../src/gateway/api/elevenlabs/door.ts'
 
 t.test('an id of ours is the UUID of the same number', async (t) => {
   for (const [id, uuid] of [
@@ -30,4 +33,22 @@ t.test('an id that a caller chose stays as it is', async (t) => {
     '0a0a0a0a-0000-4000-8000-000000000000',
   ])
     t.equal(vendorId(id), id)
+})
+
+t.test('an error names the field as the clients of the door do', async (t) => {
+  const message = 'audio.url has to begin with https://'
+  const error = new GatewayError('AUDIO_URL_REJECTED', message, { param: 'audio.url' })
+  for (const [{ door }, name] of [
+    [DEEPGRAM, 'url'],
+    [ELEVENLABS, 'source_url'],
+    [ASSEMBLYAI, 'audio_url'],
+  ] as const) {
+    const { message, extra } = door.translateError(error, { headers: {} })
+    t.same([message, extra.param], [`${name} has to begin with https://`, name])
+  }
+  const speakers = new GatewayError('INVALID_REQUEST', '`speaker_count_hint` is wrong', {
+    param: 'speaker_count_hint',
+  })
+  const { message: named } = ASSEMBLYAI.door.translateError(speakers, { headers: {} })
+  t.equal(named, '`speakers_expected` is wrong')
 })

@@ -114,6 +114,7 @@ t.test('options of one field are read beside one another', async (t) => {
 
 t.test('what nobody knows is named in a warning, and a value that is none refused', async (t) => {
   t.same(read('modle=nova-3').warnings, ['modle: unknown field, ignored; did you mean model?'])
+  t.same(read('max_cost_usd=0&smart_format=false').warnings, ['max_cost_usd: unknown field, ignored'])
   t.same(read('', { language: 'de' }).warnings, ['language: unknown field, ignored'])
   for (const [query, param] of [
     ['redact=ssn', 'redact'],

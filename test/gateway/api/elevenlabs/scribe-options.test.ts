@@ -102,6 +102,7 @@ t.test('values that cannot be kept are refused by their names', async (t) => {
   t.equal(refusalOf('model_id=').extra.param, 'model_id')
   const redacted = read('entity_detection=pii&entity_redaction=pii')
   t.match(redacted, { options: { redaction: ['pii'] }, warnings: [] })
+  t.same(read('additional_formats=[]').warnings, [], 'a list that asks for nothing')
   t.same(read('modl_id=x').warnings, ['modl_id: unknown field, ignored; did you mean model_id?'])
   t.match(read('').options, { detect_language: true, language: null, timestamps: 'word' })
   const { options } = read('timestamps_granularity=character&tag_audio_events=true')

@@ -1,14 +1,5 @@
-import {
-  addedP50Ms,
-  addedP99Ms,
-  againstPair,
-  DIRECT,
-  isLarkway,
-  median,
-  ofStore,
-  type Result,
-  type Row,
-} from './harness/result.ts'
+import type { Result, Row } from './harness/result.ts'
+import { addedP50Ms, addedP99Ms, againstPair, DIRECT, isLarkway, median, ofStore } from './harness/result.ts'
 import { HIT } from './scenarios/cache.ts'
 import { SUBMITTED } from './scenarios/jobs.ts'
 import { BUDGET_MIB, CONNECTIONS } from './scenarios/slow-provider.ts'

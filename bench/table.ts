@@ -1,13 +1,5 @@
-import {
-  addedP50Ms,
-  addedP99Ms,
-  againstPair,
-  DIRECT,
-  isLarkway,
-  ofStore,
-  type Result,
-  type Row,
-} from './harness/result.ts'
+import type { Result, Row } from './harness/result.ts'
+import { addedP50Ms, addedP99Ms, againstPair, DIRECT, isLarkway, ofStore } from './harness/result.ts'
 
 type Column = readonly [header: string, cell: (row: Row) => string]
 

@@ -4,15 +4,8 @@ import { posix } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import t, { test } from 'tap'
 import { LAYERS, roomOf } from './support/layers.ts'
-import {
-  classesIn,
-  commentsIn,
-  functionsIn,
-  importsIn,
-  lineOf,
-  readSource,
-  type SourceText,
-} from './support/source-text.ts'
+import type { SourceText } from './support/source-text.ts'
+import { classesIn, commentsIn, functionsIn, importsIn, lineOf, readSource } from './support/source-text.ts'
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
 const FUNCTION_LINES_MAX = 70
@@ -80,7 +73,7 @@ const WORDS = /\b(?:nobody|somebody|unless (?:it is )?said|goes on|stands? in|be
  */
 const BUDGETS: Readonly<Record<string, number>> = {
   bench: 8_540,
-  'gateway/admin': 2_580,
+  'gateway/admin': 2_600,
   'gateway/api': 17_345,
   'gateway/call': 855,
   'gateway/call/attempt': 4_140,
@@ -94,7 +87,7 @@ const BUDGETS: Readonly<Record<string, number>> = {
   'gateway/jobs': 1_820,
   'gateway/live': 4_720,
   'gateway/long': 920,
-  'gateway/media': 5_190,
+  'gateway/media': 5_150,
   'gateway/node': 2_215,
   'gateway/observe/alerts': 1_000,
   'gateway/observe/metrics': 1_690,
@@ -102,12 +95,12 @@ const BUDGETS: Readonly<Record<string, number>> = {
   'gateway/observe/tracing': 685,
   'gateway/outbound': 3_415,
   'gateway/providers': 11_320,
-  'gateway/state': 13_130,
+  'gateway/state': 13_100,
   'gateway/storage': 6_305,
   'gateway/webhooks': 625,
   'gateway/workers': 450,
   test: 143_850,
-  'test/support': 15_320,
+  'test/support': 15_260,
 }
 
 /** Slivers that stay, and why. */

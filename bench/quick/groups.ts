@@ -1,14 +1,6 @@
 import type { Base } from '../base.ts'
-import {
-  bareUws,
-  type Candidate,
-  candidateOf,
-  type LarkwayOptions,
-  larkway,
-  nginx,
-  started,
-  storeItself,
-} from '../candidates.ts'
+import type { Candidate, LarkwayOptions } from '../candidates.ts'
+import { bareUws, candidateOf, larkway, nginx, started, storeItself } from '../candidates.ts'
 import type { Trial } from '../harness/measure.ts'
 import type { NetworkKind } from '../harness/network.ts'
 import type { CpuUnit, Run } from '../harness/result.ts'

@@ -3,14 +3,8 @@ import { text as textOf } from 'node:stream/consumers'
 import { SCOPES, type Snapshot } from '../contracts/catalog.ts'
 import type { StoredKey } from '../contracts/stored-keys.ts'
 import { systemClock } from '../contracts/time.ts'
-import {
-  changeKey,
-  createKey,
-  type KeyChange,
-  OVERLAP_SECONDS_MAX,
-  revokeKey,
-  rotateKey,
-} from '../gateway/admin/keys.ts'
+import type { KeyChange } from '../gateway/admin/keys.ts'
+import { changeKey, createKey, OVERLAP_SECONDS_MAX, revokeKey, rotateKey } from '../gateway/admin/keys.ts'
 import {
   BURST_MAX,
   formerInForce,

@@ -1,15 +1,8 @@
 import { makeSecretKey, readSecretKeys } from '../contracts/secrets.ts'
 import { formerKeysEndMs, resealSecrets } from '../gateway/admin/secrets.ts'
 import { CommandFailure, parse, rfc3339 } from './arguments.ts'
-import {
-  actions,
-  type CliContext,
-  CONFIG_HELP,
-  EXIT_HELP,
-  environmentOf,
-  STATE_HELP,
-  withAdmin,
-} from './context.ts'
+import type { CliContext } from './context.ts'
+import { actions, CONFIG_HELP, EXIT_HELP, environmentOf, STATE_HELP, withAdmin } from './context.ts'
 
 const USAGE = `larkway secrets <action>
 

@@ -8,15 +8,8 @@ import { systemClock } from '../contracts/time.ts'
 import { CommandFailure, oneOf, parse, UsageError } from './arguments.ts'
 import { type CliContext, EXIT_HELP } from './context.ts'
 import { NODE_HELP, NODE_OPTIONS, nodeAddress, transcriptionFields } from './node-address.ts'
-import {
-  answerRefusal,
-  askUntilAnswered,
-  createUpload,
-  dropUpload,
-  finishUpload,
-  type NodeClient,
-  type UploadedFile,
-} from './upload.ts'
+import type { NodeClient, UploadedFile } from './upload.ts'
+import { answerRefusal, askUntilAnswered, createUpload, dropUpload, finishUpload } from './upload.ts'
 
 const FORMATS = ['text', 'srt', 'vtt', 'json'] as const
 type Format = (typeof FORMATS)[number]

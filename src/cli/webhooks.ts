@@ -3,15 +3,8 @@ import type { EventView } from '../contracts/outbox.ts'
 import { readSecretKeys } from '../contracts/secrets.ts'
 import { redeliver, testWebhook } from '../gateway/admin/webhook.ts'
 import { json, parse, required, rfc3339, table, UsageError, whole } from './arguments.ts'
-import {
-  actions,
-  type CliContext,
-  EXIT_HELP,
-  environmentOf,
-  STATE_HELP,
-  withAdmin,
-  withState,
-} from './context.ts'
+import type { CliContext } from './context.ts'
+import { actions, EXIT_HELP, environmentOf, STATE_HELP, withAdmin, withState } from './context.ts'
 
 const USAGE = `larkway webhooks <action>
 

@@ -1,15 +1,5 @@
-import {
-  type Answer,
-  type CallBody,
-  DONE,
-  events,
-  json,
-  listIn,
-  memberOf,
-  Refusal,
-  sha256,
-  stringIn,
-} from './http.ts'
+import type { Answer, CallBody } from './http.ts'
+import { DONE, events, json, listIn, memberOf, Refusal, sha256, stringIn } from './http.ts'
 
 import { modelFor } from './models.ts'
 import { fromDots, speakable, toDots } from './morse.ts'
@@ -71,7 +61,13 @@ export function completion(body: CallBody): Answer {
     ...head,
     choices: [{ ...choice, text, finish_reason: null }],
   }))
-  return events([...parts, { ...head, choices: [{ ...choice, text: '' }], usage }, DONE])
+  const counted = wantsUsage(body) ? [{ ...head, choices: [], usage }] : []
+  return events([...parts, { ...head, choices: [{ ...choice, text: '' }] }, ...counted, DONE])
+}
+
+/** Whether the end of a stream tells the tokens. https://platform.openai.com/docs/api-reference/completions/create */
+function wantsUsage({ json }: CallBody): boolean {
+  return memberOf(memberOf(json, 'stream_options'), 'include_usage') === true
 }
 
 function render(body: CallBody, model: string, said: Said, promptTokens: number): Answer {
@@ -106,8 +102,7 @@ function render(body: CallBody, model: string, said: Said, promptTokens: number)
     ...calls.flatMap((call, index) => part({ tool_calls: [{ index, ...call }] })),
     ...part({}, said.finish),
   ]
-  const wantsUsage = memberOf(memberOf(body.json, 'stream_options'), 'include_usage') === true
-  const counted = wantsUsage ? [{ ...head, object: 'chat.completion.chunk', choices: [], usage }] : []
+  const counted = wantsUsage(body) ? [{ ...head, object: 'chat.completion.chunk', choices: [], usage }] : []
   return events([...deltas, ...counted, DONE])
 }
 

@@ -191,10 +191,11 @@ function closeCode(orders: Orders): number | null {
 }
 
 /** Nothing that is ordered is a fault. */
-function isSound({ status, hang, cut, empty, early, delayMs, live }: Faults): boolean {
+function isSound({ status, hang, cut, empty, early, live, ...slow }: Faults): boolean {
   const { closeCode: _, ...faults } = live
   const isLiveSound = Object.values(faults).every((value) => value === null || value === false)
-  return status === null && !hang && !cut && !empty && !early && delayMs === 0 && isLiveSound
+  const isSlow = slow.delayMs > 0 || slow.pieceDelayMs > 0 || slow.readBytesPerSecond !== null
+  return status === null && !hang && !cut && !empty && !early && !isSlow && isLiveSound
 }
 
 function integer(orders: Orders, name: string, least: number, most: number): number | null {

@@ -4,15 +4,8 @@ import type { Objects } from '../contracts/objects.ts'
 import { type Clock, deadline, systemClock } from '../contracts/time.ts'
 import type { UsageEngine } from './engine.ts'
 import { FileCache, type HeldFiles } from './file-cache.ts'
-import {
-  datesBetween,
-  isMerged,
-  prefixesOf,
-  type UsageObject,
-  usageKey,
-  usageObject,
-  usagePrefix,
-} from './names.ts'
+import type { UsageObject } from './names.ts'
+import { datesBetween, isMerged, prefixesOf, usageKey, usageObject, usagePrefix } from './names.ts'
 import { FOOTER_PAIRS } from './record-files.ts'
 
 /** The metadata of a file. */

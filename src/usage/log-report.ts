@@ -1,10 +1,5 @@
-import {
-  USAGE_COLUMNS,
-  USAGE_SCALES,
-  type UsageColumn,
-  type UsageColumnName,
-  type UsageRecord,
-} from '../contracts/usage-record.ts'
+import type { UsageColumn, UsageColumnName, UsageRecord } from '../contracts/usage-record.ts'
+import { USAGE_COLUMNS, USAGE_SCALES } from '../contracts/usage-record.ts'
 import { type CsvCell, csvLine } from './csv.ts'
 
 type TimeColumn = Extract<(typeof USAGE_COLUMNS)[number], { readonly kind: 'time' }>['name']

@@ -1,11 +1,7 @@
 import type { CancelSignal } from '../contracts/cancellation.ts'
 import { systemClock } from '../contracts/time.ts'
-import {
-  USAGE_COLUMNS,
-  type UsageColumn,
-  type UsageColumnName,
-  type UsageRecord,
-} from '../contracts/usage-record.ts'
+import type { UsageColumn, UsageColumnName, UsageRecord } from '../contracts/usage-record.ts'
+import { USAGE_COLUMNS } from '../contracts/usage-record.ts'
 import type { EngineForm, EngineRows, EngineStatement, UsageEngine } from './engine.ts'
 import type { UsageLake } from './lake.ts'
 import type { LogFormat } from './log-report.ts'

@@ -1,9 +1,5 @@
-import {
-  USAGE_COLUMNS,
-  USAGE_SCALES,
-  type UsageColumn,
-  type UsageColumnName,
-} from '../contracts/usage-record.ts'
+import type { UsageColumn, UsageColumnName } from '../contracts/usage-record.ts'
+import { USAGE_COLUMNS, USAGE_SCALES } from '../contracts/usage-record.ts'
 import type { EngineValue } from './engine.ts'
 
 /*

@@ -1,11 +1,12 @@
-import type { UsageAnswer, UsageAnswerRow, UsageQuestion, UsageSums } from './answer.ts'
-import {
-  groupsMax,
-  USAGE_LATENCIES,
-  USAGE_MEASURES,
-  type UsageDimension,
-  type UsageMeasure,
+import type {
+  UsageAnswer,
+  UsageAnswerRow,
+  UsageDimension,
+  UsageMeasure,
+  UsageQuestion,
+  UsageSums,
 } from './answer.ts'
+import { groupsMax, USAGE_LATENCIES, USAGE_MEASURES } from './answer.ts'
 import { type CsvCell, csvLine } from './csv.ts'
 
 /** An answer, and how far it can be relied on. */

@@ -1,11 +1,6 @@
 import t from 'tap'
-import {
-  auditAfter,
-  type ConsoleBench,
-  sameFor,
-  startConsoleBench,
-  type Told,
-} from '../support/console-bench.ts'
+import type { ConsoleBench, Told } from '../support/console-bench.ts'
+import { auditAfter, sameFor, startConsoleBench } from '../support/console-bench.ts'
 
 const ACME = 'workspaces/acme'
 

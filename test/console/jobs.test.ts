@@ -4,13 +4,8 @@ import type { Job, JobEnding, JobSpec } from '../../src/contracts/jobs.ts'
 import { createBudget } from '../../src/gateway/storage/budget.ts'
 import { createFileObjects } from '../../src/gateway/storage/folder.ts'
 import { createJobObjects } from '../../src/gateway/storage/job-objects.ts'
-import {
-  auditAfter,
-  type ConsoleBench,
-  sameFor,
-  startConsoleBench,
-  type Told,
-} from '../support/console-bench.ts'
+import type { ConsoleBench, Told } from '../support/console-bench.ts'
+import { auditAfter, sameFor, startConsoleBench } from '../support/console-bench.ts'
 import { requestRecord } from '../support/console-record.ts'
 import { claimingOf, FAILURE, KEEP, SUCCESS, specOf } from '../support/jobs-under-test.ts'
 

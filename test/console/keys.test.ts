@@ -1,13 +1,8 @@
 import t from 'tap'
 import { newId } from '../../src/contracts/ids.ts'
 import { hashKey } from '../../src/gateway/catalog/key.ts'
-import {
-  auditAfter,
-  type ConsoleBench,
-  sameFor,
-  startConsoleBench,
-  type Told,
-} from '../support/console-bench.ts'
+import type { ConsoleBench, Told } from '../support/console-bench.ts'
+import { auditAfter, sameFor, startConsoleBench } from '../support/console-bench.ts'
 import { storedKey } from '../support/stored-key.ts'
 import { waitUntil } from '../support/wait-until.ts'
 

@@ -1,12 +1,7 @@
 import t, { type Test } from 'tap'
 import { openBrowser } from '../support/browser.ts'
-import {
-  type ConsoleNode,
-  consoleKeys,
-  openSandbox,
-  startConsoleNode,
-  type Told,
-} from '../support/console-node.ts'
+import type { ConsoleNode, Told } from '../support/console-node.ts'
+import { consoleKeys, openSandbox, startConsoleNode } from '../support/console-node.ts'
 import { startRedis } from '../support/redis-server.ts'
 import { withoutServers } from '../support/servers.ts'
 import { waitUntil } from '../support/wait-until.ts'

@@ -3,14 +3,8 @@ import type { Entry } from '../../src/contracts/catalog.ts'
 import type { ChatResult } from '../../src/contracts/chat.ts'
 import type { EmbeddingsCall } from '../../src/contracts/generation.ts'
 import { OPERATION_NAMES, type OperationName } from '../../src/contracts/operations.ts'
-import {
-  isFor,
-  type ModelFacts,
-  type Operation,
-  operationOf,
-  type Provider,
-  type Step,
-} from '../../src/contracts/provider.ts'
+import type { ModelFacts, Operation, Provider, Step } from '../../src/contracts/provider.ts'
+import { isFor, operationOf } from '../../src/contracts/provider.ts'
 import type { Failure, UpstreamRequest } from '../../src/contracts/upstream.ts'
 import type { Call } from '../../src/gateway/call/facts/call.ts'
 import { adapt, demandOf, exclusionOf } from '../../src/gateway/call/select/eligibility.ts'

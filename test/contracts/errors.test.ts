@@ -1,11 +1,6 @@
 import t from 'tap'
-import {
-  ERRORS,
-  type ErrorCode,
-  errorReply,
-  GatewayError,
-  toGatewayError,
-} from '../../src/contracts/errors.ts'
+import type { ErrorCode } from '../../src/contracts/errors.ts'
+import { ERRORS, errorReply, GatewayError, toGatewayError } from '../../src/contracts/errors.ts'
 
 t.test('the envelope of every code', async (t) => {
   for (const code of Object.keys(ERRORS) as ErrorCode[]) {

@@ -20,14 +20,8 @@ import { s3ClientOf } from '../support/s3-server.ts'
 import { freePort, type Teardown, tempFolder } from '../support/scratch.ts'
 import { wavHead } from '../support/wav.ts'
 import { watchProcess } from './canary-process.ts'
-import {
-  type CanaryRig,
-  environment,
-  filesBelow,
-  type Stores,
-  startCollector,
-  startServers,
-} from './canary-rig.ts'
+import type { CanaryRig, Stores } from './canary-rig.ts'
+import { environment, filesBelow, startCollector, startServers } from './canary-rig.ts'
 import { CanaryRun, type Kept, keptBy } from './canary-run.ts'
 import { type Mood, startSingingUpstream } from './canary-upstream.ts'
 import { type Canaries, PIECE, singingWav } from './canary-values.ts'

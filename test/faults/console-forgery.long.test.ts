@@ -7,13 +7,8 @@ import { Pool } from 'undici'
 import { hashKey, makeKey } from '../../src/gateway/catalog/key.ts'
 import { openBrowser } from '../support/browser.ts'
 import { type ConsoleEndpoint, consoleEndpoints } from '../support/console-endpoints.ts'
-import {
-  type ConsoleNode,
-  consoleKeys,
-  openSandbox,
-  startConsoleNode,
-  type Visitor,
-} from '../support/console-node.ts'
+import type { ConsoleNode, Visitor } from '../support/console-node.ts'
+import { consoleKeys, openSandbox, startConsoleNode } from '../support/console-node.ts'
 import { startRedis } from '../support/redis-server.ts'
 import { withoutServers } from '../support/servers.ts'
 import { serveHostilePages } from './hostile-pages.ts'

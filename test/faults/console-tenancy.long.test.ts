@@ -9,15 +9,8 @@ import { openSession, type SignedIn } from '../support/console-session.ts'
 import { Dice } from '../support/dice.ts'
 import { startLarkway } from '../support/larkway.ts'
 import { ATTACKS, type Attack, AttackMaker, NOT_ATTACKED, TARGETS, type Twins } from './tenancy-attacks.ts'
-import {
-  attackerAt,
-  HIDDEN,
-  NEIGHBOUR,
-  sightOf,
-  startTenancyBench,
-  type TenancyBench,
-  VICTIM,
-} from './tenancy-bench.ts'
+import type { TenancyBench } from './tenancy-bench.ts'
+import { attackerAt, HIDDEN, NEIGHBOUR, sightOf, startTenancyBench, VICTIM } from './tenancy-bench.ts'
 
 const LONG = process.env.LARKWAY_TEST_LONG === '1'
 /** Each is made twice: at what is there, and at what is not. */

@@ -1,13 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import type { AccountTerms, AccountView } from '../../src/contracts/ledger.ts'
-import {
-  type Fleet,
-  type FleetOptions,
-  keyIdOf,
-  startFleet,
-  type WorkspaceOptions,
-} from '../support/fleet.ts'
+import type { Fleet, FleetOptions, WorkspaceOptions } from '../support/fleet.ts'
+import { keyIdOf, startFleet } from '../support/fleet.ts'
 import { ask, countsOf, keyedUpload, nameOf } from '../support/keyed-call.ts'
 import { RawClient } from '../support/raw-client.ts'
 import { withoutServers } from '../support/servers.ts'

@@ -7,13 +7,8 @@ import { openRedisState } from '../support/redis-state.ts'
 import { tempFolder } from '../support/scratch.ts'
 import { withoutServers } from '../support/servers.ts'
 import { waitUntil } from '../support/wait-until.ts'
-import {
-  answering,
-  type Delivery,
-  hanging,
-  type Receiver,
-  startReceiver,
-} from '../support/webhook-receiver.ts'
+import type { Delivery, Receiver } from '../support/webhook-receiver.ts'
+import { answering, hanging, startReceiver } from '../support/webhook-receiver.ts'
 import { startWebhookRig, type WebhookRig } from '../support/webhook-rig.ts'
 import { isVerified } from '../support/webhook-signatures.ts'
 import { SENDER_POINTS, type SenderOrder, type SenderPoint, startSender } from './fleet-sender.ts'

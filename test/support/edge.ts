@@ -4,12 +4,8 @@ import { pino } from 'pino'
 import type { Test } from 'tap'
 import type { ByteBudget, MemoryHolder } from '../../src/contracts/budget.ts'
 import type { CertificateFiles } from '../../src/gateway/edge/apps.ts'
-import {
-  type EdgeOptions,
-  type EdgeRoute,
-  type EdgeServer,
-  startServer,
-} from '../../src/gateway/edge/server.ts'
+import type { EdgeOptions, EdgeRoute, EdgeServer } from '../../src/gateway/edge/server.ts'
+import { startServer } from '../../src/gateway/edge/server.ts'
 import { UWS_ENVIRONMENT } from '../../src/gateway/edge/uws.ts'
 import { type Certificate, createAuthority } from './certificates.ts'
 import { tempFolder } from './scratch.ts'

@@ -2,14 +2,8 @@ import { randomUUID } from 'node:crypto'
 import type { HeardWord } from '../../src/sandbox/live/morse-listener.ts'
 import { type AudioFormat, bytesPerSecond } from '../../src/sandbox/live/samples.ts'
 import type { LiveProtocol } from '../../src/sandbox/live/session.ts'
-import {
-  Ear,
-  type LiveVendor,
-  milliseconds,
-  readMessage,
-  VendorRefusal,
-  type VendorSession,
-} from './live-vendor.ts'
+import type { LiveVendor, VendorSession } from './live-vendor.ts'
+import { Ear, milliseconds, readMessage, VendorRefusal } from './live-vendor.ts'
 
 /**
  * AssemblyAI's streaming API, version 3. What it refuses, and with which codes and words:

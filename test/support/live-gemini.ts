@@ -1,13 +1,7 @@
 import type { HeardWord } from '../../src/sandbox/live/morse-listener.ts'
 import type { LiveProtocol } from '../../src/sandbox/live/session.ts'
-import {
-  Ear,
-  type LiveVendor,
-  objectAt,
-  readMessage,
-  VendorRefusal,
-  type VendorSession,
-} from './live-vendor.ts'
+import type { LiveVendor, VendorSession } from './live-vendor.ts'
+import { Ear, objectAt, readMessage, VendorRefusal } from './live-vendor.ts'
 
 /**
  * Transcription by Google's Live API. Messages and their fields: @google/genai 3.1.0 LiveClientSetup,

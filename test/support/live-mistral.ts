@@ -2,14 +2,8 @@ import { randomUUID } from 'node:crypto'
 import type { HeardWord } from '../../src/sandbox/live/morse-listener.ts'
 import type { ENCODINGS } from '../../src/sandbox/live/samples.ts'
 import type { LiveProtocol } from '../../src/sandbox/live/session.ts'
-import {
-  Ear,
-  type LiveVendor,
-  objectAt,
-  readMessage,
-  VendorRefusal,
-  type VendorSession,
-} from './live-vendor.ts'
+import type { LiveVendor, VendorSession } from './live-vendor.ts'
+import { Ear, objectAt, readMessage, VendorRefusal } from './live-vendor.ts'
 
 /**
  * Mistral's realtime transcription: https://docs.mistral.ai/studio/audio/speech-to-text/transcribe-in-realtime for the

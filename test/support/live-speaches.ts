@@ -1,15 +1,8 @@
 import { randomUUID } from 'node:crypto'
 import type { HeardWord } from '../../src/sandbox/live/morse-listener.ts'
 import type { LiveProtocol } from '../../src/sandbox/live/session.ts'
-import {
-  Ear,
-  type LiveVendor,
-  milliseconds,
-  objectAt,
-  readMessage,
-  VendorRefusal,
-  type VendorSession,
-} from './live-vendor.ts'
+import type { LiveVendor, VendorSession } from './live-vendor.ts'
+import { Ear, milliseconds, objectAt, readMessage, VendorRefusal } from './live-vendor.ts'
 
 /**
  * speaches' transcription sessions, as speaches-ai/speaches src/speaches/realtime works: OpenAI's beta events, one

@@ -11,11 +11,8 @@ import { type Clock, systemClock } from '../../src/contracts/time.ts'
 import { CALLBACK_FORMS } from '../../src/gateway/api/table.ts'
 import { createJobSignals, type JobSignals } from '../../src/gateway/jobs/watch.ts'
 import { createWebhookPoster, type PosterDependencies } from '../../src/gateway/outbound/post-webhook.ts'
-import {
-  type CallbackDependencies,
-  type CallbackTerms,
-  sealCallback,
-} from '../../src/gateway/webhooks/callbacks.ts'
+import type { CallbackDependencies, CallbackTerms } from '../../src/gateway/webhooks/callbacks.ts'
+import { sealCallback } from '../../src/gateway/webhooks/callbacks.ts'
 import {
   type Deliveries,
   type DeliveryDependencies,

@@ -4,14 +4,8 @@ import { GatewayError } from '../../src/contracts/errors.ts'
 import { newId } from '../../src/contracts/ids.ts'
 import type { UsageRecord } from '../../src/contracts/usage-record.ts'
 import { createFileObjects } from '../../src/gateway/storage/folder.ts'
-import {
-  createUsageLog,
-  type LogFound,
-  type LogPlace,
-  type LogQuestion,
-  type LogTest,
-  type UsageLog,
-} from '../../src/usage/log.ts'
+import type { LogFound, LogPlace, LogQuestion, LogTest, UsageLog } from '../../src/usage/log.ts'
+import { createUsageLog } from '../../src/usage/log.ts'
 import { idSpans, logIdOf } from '../../src/usage/log-id.ts'
 import { recordJson } from '../../src/usage/log-report.ts'
 import { DAY_MS, dateOf } from '../../src/usage/names.ts'

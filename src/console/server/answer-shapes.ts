@@ -5,13 +5,8 @@ import { RequireShape } from '../../contracts/requirements.ts'
 import { USAGE_COLUMNS, type UsageColumn } from '../../contracts/usage-record.ts'
 import { amount, count, moment, nullable, shape, text } from '../../gateway/api/openapi/schema.ts'
 import type { ExplainRow } from '../../gateway/call/select/verdict.ts'
-import {
-  type AppFields,
-  AppShape,
-  type EndUserFields,
-  type ProviderFields,
-  type RouteFields,
-} from '../../gateway/catalog/file.ts'
+import type { AppFields, EndUserFields, ProviderFields, RouteFields } from '../../gateway/catalog/file.ts'
+import { AppShape } from '../../gateway/catalog/file.ts'
 import type { RequestAnswer } from './answers/requests.ts'
 
 // Answers of the management API, for its reference and, by `answers/`, for the server and the page: in wire names, with

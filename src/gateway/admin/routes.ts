@@ -1,24 +1,14 @@
 import type { CatalogService } from '../../contracts/catalog-service.ts'
-import {
-  type RecordDraft,
-  type RecordFields,
-  type RecordName,
-  recordId,
-} from '../../contracts/catalog-store.ts'
+import type { RecordDraft, RecordFields, RecordName } from '../../contracts/catalog-store.ts'
+import { recordId } from '../../contracts/catalog-store.ts'
 import { GatewayError } from '../../contracts/errors.ts'
 import { hashFields } from '../../contracts/json.ts'
 import { hasUnseen } from '../catalog/key.ts'
 import { invalidField } from '../edge/refusals.ts'
 import { type AdminActor, requireOwner } from './actor.ts'
 import { requireOwnName } from './catalog.ts'
-import {
-  type ChangeContext,
-  changeDraft,
-  changePart,
-  conflict,
-  managedByFile,
-  requireRoom,
-} from './change.ts'
+import type { ChangeContext } from './change.ts'
+import { changeDraft, changePart, conflict, managedByFile, requireRoom } from './change.ts'
 import { partOf } from './parts.ts'
 
 export interface RouteInput {
@@ -70,16 +60,18 @@ function ownFields({ workspace, fields }: RouteInput & { readonly fields: Record
 /**
  * Drops the draft of a route. It is no error when there is none: the answer of the first time may have been lost.
  *
+ * @param revision of the draft as its author has seen it; absent: whichever there is
  * @throws GatewayError NOT_FOUND, CONFLICT, DEPENDENCY_UNAVAILABLE
  */
 export async function discardDraft(
   actor: AdminActor,
-  input: RouteInput,
+  input: RouteInput & { readonly revision?: number | undefined },
   context: ChangeContext,
 ): Promise<void> {
   requireOwner(actor, input.workspace)
   const record = routeRecord(input)
   const before = await context.state.catalog.get(record)
+  if (before?.draft && before.draft.revision !== (input.revision ?? before.draft.revision)) throw conflict()
   if (before?.draft) await changeDraft(actor, { do: 'discard', record }, 'route.discard', context)
 }
 

@@ -38,9 +38,7 @@ export async function askUsage(
   const question = usageQuestion(actor, input, context)
   // Before the store is looked at, which may have more by then.
   const untilMs = await context.completeUntilMs()
-  const answer = await inPlaceOf(actor, context.reader, (reader) =>
-    refusingTooMany(reader.ask(question, signal)),
-  )
+  const answer = await answerUsage(actor, question, context, signal)
   return {
     question,
     answer,
@@ -48,13 +46,17 @@ export async function askUsage(
   }
 }
 
-/** @throws as `ask`; GatewayError RATE_LIMITED while the workspace of an admin has many questions under way */
-async function inPlaceOf<Answer>(
+/**
+ * Asks something of the usage of a workspace.
+ *
+ * @throws as `ask`; GatewayError RATE_LIMITED while the workspace of an admin has many questions under way
+ */
+export async function inPlaceOf<Answer>(
   { role, workspace }: AdminActor,
-  reader: UsageReader,
-  ask: (reader: UsageReader) => Promise<Answer>,
+  { reader }: Pick<UsageAdminContext, 'reader'>,
+  ask: () => Promise<Answer>,
 ): Promise<Answer> {
-  if (role === 'operator' || workspace === null) return ask(reader)
+  if (role === 'operator' || workspace === null) return ask()
   const counts = underWay.get(reader) ?? new Map<string, number>()
   underWay.set(reader, counts)
   const count = counts.get(workspace) ?? 0
@@ -64,7 +66,7 @@ async function inPlaceOf<Answer>(
   }
   counts.set(workspace, count + 1)
   try {
-    return await ask(reader)
+    return await ask()
   } finally {
     const left = (counts.get(workspace) ?? 1) - 1
     if (left > 0) counts.set(workspace, left)
@@ -85,12 +87,18 @@ export function usageQuestion(
   return ofActor(actor, readUsageQuestion(input, nowMs()))
 }
 
-/** @throws GatewayError INVALID_REQUEST for too many groups, DEPENDENCY_UNAVAILABLE */
+/**
+ * Answers a question that is of the actor's own workspace already.
+ *
+ * @throws GatewayError INVALID_REQUEST for too many groups, DEPENDENCY_UNAVAILABLE, RATE_LIMITED as `inPlaceOf`
+ */
 export async function answerUsage(
+  actor: AdminActor,
   question: UsageQuestion,
-  { reader }: Pick<UsageAdminContext, 'reader'>,
+  context: Pick<UsageAdminContext, 'reader'>,
+  signal?: CancelSignal,
 ): Promise<UsageAnswer> {
-  return refusingTooMany(reader.ask(question))
+  return inPlaceOf(actor, context, () => refusingTooMany(context.reader.ask(question, signal)))
 }
 
 async function refusingTooMany<Answers>(answers: Promise<Answers>): Promise<Answers> {

@@ -2,12 +2,8 @@ import { type TSchema, Type } from 'typebox'
 import type { Principal, Selectors } from '../../contracts/catalog.ts'
 import { GatewayError } from '../../contracts/errors.ts'
 import type { ExtraName, ExtraOption, WithExtras } from '../../contracts/extras.ts'
-import {
-  allRequirements,
-  type RequireFields,
-  type Requirements,
-  requirementsOf,
-} from '../../contracts/requirements.ts'
+import type { RequireFields, Requirements } from '../../contracts/requirements.ts'
+import { allRequirements, requirementsOf } from '../../contracts/requirements.ts'
 import type { Exchange } from '../edge/exchange.ts'
 import { type Fields, queryValues, readBoolean } from '../edge/form.ts'
 import { invalidField, MUST } from '../edge/refusals.ts'

@@ -14,14 +14,8 @@ import { admit, authenticate, noteHead, requireScope, soundOf, takeToken } from 
 import { type AdmittedContext, CallContext } from '../call/context/call-context.ts'
 import type { Services } from '../call/context/services.ts'
 import type { UpgradeReply } from '../edge/client-socket.ts'
-import {
-  type Ending,
-  type Exchange,
-  edgeFacts,
-  type FinishListener,
-  type Reply,
-  type WholeReply,
-} from '../edge/exchange.ts'
+import type { Ending, Exchange, FinishListener, Reply, WholeReply } from '../edge/exchange.ts'
+import { edgeFacts } from '../edge/exchange.ts'
 import { rememberedLines } from '../edge/reply.ts'
 import type { EdgeRoute } from '../edge/server.ts'
 import type { JobSignals } from '../jobs/watch.ts'
@@ -33,15 +27,8 @@ import { readTraceparent } from '../observe/tracing/traceparent.ts'
 import type { CallbackForm } from '../webhooks/callbacks.ts'
 import { callLines, nameWarnings } from './fact-headers.ts'
 import { ANY_ORIGIN_HEADERS, type HeaderName, type ParameterName } from './openapi/headers.ts'
-import {
-  type Answer,
-  BODY_ERRORS,
-  type Content,
-  type ErrorShape,
-  KEY_ERRORS,
-  type Operation,
-  shapedError,
-} from './openapi/operation.ts'
+import type { Answer, Content, ErrorShape, Operation } from './openapi/operation.ts'
+import { BODY_ERRORS, KEY_ERRORS, shapedError } from './openapi/operation.ts'
 import type { Json } from './openapi/schema.ts'
 
 /**
@@ -134,7 +121,7 @@ export interface Door {
   readonly errorHeader?: HeaderName & Lowercase<HeaderName>
   /** Puts an error into the names that these clients use for fields. */
   readonly translateError: (error: GatewayError, request: Pick<Exchange, 'headers'>) => GatewayError
-  /** What these clients call fields of ours, in warnings; absent: the same. */
+  /** Names that these clients have for fields of ours; absent: the same. Warnings are put into them. */
   readonly names?: Readonly<Record<string, string>>
   readonly errorShape?: ErrorShape
   /** The header that brings the key, as `Authorization: Bearer` would have it; absent: that one. */

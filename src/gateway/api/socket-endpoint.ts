@@ -5,14 +5,8 @@ import { authenticate, noteHead, requireScope, soundOf, takeToken } from '../cal
 import type { CallContext } from '../call/context/call-context.ts'
 import { type ClientSocketListener, offeredProtocols, type SocketLimits } from '../edge/client-socket.ts'
 import type { Ending, Exchange } from '../edge/exchange.ts'
-import {
-  type Admitted,
-  type Dependencies,
-  type Door,
-  type Endpoint,
-  type GrantAuthentication,
-  observedRoute,
-} from './endpoint.ts'
+import type { Admitted, Dependencies, Door, Endpoint, GrantAuthentication } from './endpoint.ts'
+import { observedRoute } from './endpoint.ts'
 import type { ParameterName } from './openapi/headers.ts'
 import { KEY_ERRORS, type Operation } from './openapi/operation.ts'
 import type { Json } from './openapi/schema.ts'

@@ -1,10 +1,5 @@
-import {
-  type ApiKeys,
-  END_USER_HEADER,
-  type Principal,
-  type Scope,
-  type Snapshot,
-} from '../../contracts/catalog.ts'
+import type { ApiKeys, Principal, Scope, Snapshot } from '../../contracts/catalog.ts'
+import { END_USER_HEADER } from '../../contracts/catalog.ts'
 import { GatewayError } from '../../contracts/errors.ts'
 import type { JobSpec } from '../../contracts/jobs.ts'
 import type { OperationName } from '../../contracts/operations.ts'

@@ -6,13 +6,8 @@ import { hasShape } from '../../contracts/shape.ts'
 import { resolveFacts } from './facts.ts'
 import type { EntryFields, RouteFields } from './file.ts'
 import { checkShape, type Issues, type Path } from './issues.ts'
-import {
-  foreignPart,
-  type Named,
-  type RouteDefinition,
-  unknownPart,
-  type WorkspaceDefinition,
-} from './parts.ts'
+import type { Named, RouteDefinition, WorkspaceDefinition } from './parts.ts'
+import { foreignPart, unknownPart } from './parts.ts'
 import { type ProviderContext, providerBasis, type ResolvedProvider } from './provider.ts'
 import { remembering, type Sharing } from './sharing.ts'
 

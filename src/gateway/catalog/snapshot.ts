@@ -10,17 +10,8 @@ import { isHostName } from '../outbound/remote-url.ts'
 import { resolveAlerts } from './alerts.ts'
 import { CatalogFile, CatalogHead, type MetricFields } from './file.ts'
 import { checkShape, type Issue, Issues, issueLines, withoutUnknownKeys } from './issues.ts'
-import {
-  arrayIn,
-  at,
-  isNamedList,
-  plansIn,
-  providersIn,
-  routesIn,
-  shaped,
-  type WorkspaceDefinition,
-  workspacesIn,
-} from './parts.ts'
+import type { WorkspaceDefinition } from './parts.ts'
+import { arrayIn, at, isNamedList, plansIn, providersIn, routesIn, shaped, workspacesIn } from './parts.ts'
 import { type ProviderContext, type ResolvedProvider, resolveProvider } from './provider.ts'
 import { rateLimitOf } from './rate-limit.ts'
 import { resolveRoute } from './route.ts'

@@ -202,9 +202,8 @@ const HOST = /^(?:[A-Za-z0-9._~!$&'()*+,;=%-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{0,5}
 const PRINTABLE_ASCII = /^[\x21-\x7e]*$/
 
 /**
- * Judges the headers that decide where a request ends, more strictly than uWS's parser: that one takes the first of
- * two Content-Lengths and any Transfer-Encoding as chunked, by which one request can hide another from a
- * proxy in front.
+ * Judges the headers that decide where a request ends, more strictly than uWS's parser: that one takes the first of two
+ * Content-Lengths and any Transfer-Encoding as chunked, by which one request can hide another from a proxy in front.
  *
  * @returns the framing, or INVALID_REQUEST, after which the connection must be closed: its next bytes mean
  *          nothing

@@ -85,7 +85,7 @@ export class ProviderLine {
     this.#send(this.#stepper.audio(this.#converter === null ? bytes : this.#converter(bytes)))
   }
 
-  /** @returns `nothing`: there is nothing to settle, or the provider cannot be asked; `later`: it cannot be asked yet */
+  /** @returns `nothing`: there is nothing to settle, or no way to ask; `later`: the provider cannot be asked yet */
   finalize(): 'asked' | 'nothing' | 'later' {
     const frames = this.#stepper.finalize()
     if (frames === null) return 'later'

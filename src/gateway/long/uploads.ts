@@ -4,14 +4,8 @@ import { idTimeMs } from '../../contracts/ids.ts'
 import type { ObjectInfo, Objects } from '../../contracts/objects.ts'
 import { type SealContext, seal, unseal } from '../../contracts/sealing.ts'
 import { type Clock, systemClock } from '../../contracts/time.ts'
-import {
-  isUploadId,
-  UPLOAD_SECONDS,
-  type UploadedAudio,
-  type UploadOwner,
-  type UploadUser,
-  uploadIdIn,
-} from '../../contracts/uploads.ts'
+import type { UploadedAudio, UploadOwner, UploadUser } from '../../contracts/uploads.ts'
+import { isUploadId, UPLOAD_SECONDS, uploadIdIn } from '../../contracts/uploads.ts'
 import { audioTooLarge, invalidField } from '../edge/refusals.ts'
 import { chunksOf, copyBytes, objectBytes } from '../storage/body-bytes.ts'
 import { keySegment } from '../storage/key.ts'

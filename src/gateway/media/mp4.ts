@@ -321,8 +321,7 @@ const AAC_SAMPLES_MIN = 960
 const CHANNELS_BY_CONFIGURATION = [null, 1, 2, 3, 4, 5, 6, 8] as const
 
 /**
- * Facts by the AudioSpecificConfig inside an `esds`; none when it is not AAC (ISO/IEC 14496-1 7.2.6,
- * 14496-3 1.6.2).
+ * Facts by the AudioSpecificConfig inside an `esds`; none when it is not AAC (ISO/IEC 14496-1 7.2.6, 14496-3 1.6.2).
  */
 function aacDescription(bytes: Uint8Array, from: number): Description {
   let at = skipDescriptorHead(bytes, from, 3)

@@ -20,10 +20,9 @@ const CHANNELS_MAX = 255
 const HEAD_BYTES = 4 * 1024
 
 /**
- * The containers are read by our own code. A tag library was measured against the same fixtures: it had no
- * duration for recordings without a length (WebM, FLAC), RF64 and a data chunk of size 0, counted two
- * channels in mono AAC, and took a first stream for the whole of a chained Ogg; with these to be written
- * anyway, the rest is the smaller part.
+ * The containers are read by our own code. A tag library was measured against the same fixtures: it had no duration for
+ * recordings without a length (WebM, FLAC), RF64 and a data chunk of size 0, counted two channels in mono AAC, and took
+ * a first stream for the whole of a chained Ogg; with these to be written anyway, the rest is the smaller part.
  *
  * Reads at most four ranges of 256 KiB, and one pass over the audio when these do not settle it.
  */

@@ -6,13 +6,8 @@ import { TimeoutError, timed } from '../../contracts/time.ts'
 import { type Answer, askHost, isBadLength, isUnreadable, type Question } from './ask-host.ts'
 import { connectAddress } from './connect-address.ts'
 import { fetchFailed, rejected, tooLarge } from './fetch-failure.ts'
-import {
-  type HostAccess,
-  type HostAccessOptions,
-  HostRefused,
-  hostAccess,
-  publicAddresses,
-} from './public-host.ts'
+import type { HostAccess, HostAccessOptions } from './public-host.ts'
+import { HostRefused, hostAccess, publicAddresses } from './public-host.ts'
 import { RemoteChunks } from './remote-chunks.ts'
 import { type AllowedUrl, judgeRedirect, judgeUrl } from './remote-url.ts'
 

@@ -4,13 +4,8 @@ import { TimeoutError, timed, within } from '../../contracts/time.ts'
 import type { Posted, PostWebhook, WebhookMessage } from '../../contracts/webhooks.ts'
 import { askHost, isUnreadable, type Question, toldCode } from './ask-host.ts'
 import { connectAddress, connectPlain } from './connect-address.ts'
-import {
-  type HostAccess,
-  type HostAccessOptions,
-  HostRefused,
-  hostAccess,
-  publicAddresses,
-} from './public-host.ts'
+import type { HostAccess, HostAccessOptions } from './public-host.ts'
+import { HostRefused, hostAccess, publicAddresses } from './public-host.ts'
 import { judgeWebhookUrl, type WebhookUrl } from './remote-url.ts'
 import { retryAfterMs } from './retry-after.ts'
 

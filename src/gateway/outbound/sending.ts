@@ -1,12 +1,8 @@
 import type { AudioReader } from '../../contracts/audio.ts'
 import type { CancelSignal } from '../../contracts/cancellation.ts'
 import { GatewayError } from '../../contracts/errors.ts'
-import {
-  type Failure,
-  type SendOptions,
-  UpstreamFailure,
-  type UpstreamRequest,
-} from '../../contracts/upstream.ts'
+import type { Failure, SendOptions, UpstreamRequest } from '../../contracts/upstream.ts'
+import { UpstreamFailure } from '../../contracts/upstream.ts'
 import { toldCode } from './ask-host.ts'
 import type { Connection } from './connection.ts'
 import type { Connections, WaitingExchange } from './connections.ts'

@@ -5,16 +5,8 @@ import type { LiveTranscription, Target } from '../../contracts/provider.ts'
 import type { Failure } from '../../contracts/upstream.ts'
 import { classify } from './failure.ts'
 import type { LanguageHint } from './language.ts'
-import {
-  closeFailure,
-  FINALIZING_MAX,
-  type LiveLog,
-  NO_FRAMES,
-  NOTHING,
-  objectIn,
-  type Received,
-  UNREADABLE,
-} from './live.ts'
+import type { LiveLog, Received } from './live.ts'
+import { closeFailure, FINALIZING_MAX, NO_FRAMES, NOTHING, objectIn, UNREADABLE } from './live.ts'
 
 /** One connection in the words of a vendor: the steps that differ from protocol to protocol. */
 export interface LiveWire {

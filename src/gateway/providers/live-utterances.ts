@@ -1,16 +1,8 @@
 import type { LiveAudio, LiveTerms } from '../../contracts/calls.ts'
 import type { LiveEvent, LiveFrame } from '../../contracts/live.ts'
 import { bytesPerSecond } from '../../contracts/live-audio.ts'
-import {
-  broken,
-  type CommitPace,
-  commitPace,
-  isCommitDue,
-  LiveLog,
-  NO_FRAMES,
-  type Received,
-  TEXT_MAX,
-} from './live.ts'
+import type { CommitPace, Received } from './live.ts'
+import { broken, commitPace, isCommitDue, LiveLog, NO_FRAMES, TEXT_MAX } from './live.ts'
 
 /** Frames in which a protocol speaks of utterances. */
 export interface UtteranceFrames {

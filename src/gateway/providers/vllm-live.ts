@@ -3,15 +3,8 @@ import type { JsonObject } from '../../contracts/json.ts'
 import type { LiveFrame } from '../../contracts/live.ts'
 import type { LiveTranscription } from '../../contracts/provider.ts'
 import { defineLive, type LiveWire } from './define-live.ts'
-import {
-  failureInside,
-  type LiveLog,
-  NOTHING,
-  type Received,
-  socketUrl,
-  textOnly,
-  UNREADABLE,
-} from './live.ts'
+import type { LiveLog, Received } from './live.ts'
+import { failureInside, NOTHING, socketUrl, textOnly, UNREADABLE } from './live.ts'
 import { UTTERANCE_ANSWER_MS, Utterances } from './live-utterances.ts'
 import { appendFrame } from './openai/live.ts'
 import { bearerHeaders, type ExtraHeaders } from './openai/wire.ts'

@@ -1,13 +1,8 @@
 import { createHash } from 'node:crypto'
 import { type AudioReader, type AudioRef, BLOCK_BYTES, type Block } from '../../contracts/audio.ts'
 import type { ByteBudget } from '../../contracts/budget.ts'
-import {
-  type AudioDigester,
-  LEAF_BYTES,
-  type LeafHasher,
-  type LeafHashing,
-  type PassingDigest,
-} from '../../contracts/media.ts'
+import type { AudioDigester, LeafHasher, LeafHashing, PassingDigest } from '../../contracts/media.ts'
+import { LEAF_BYTES } from '../../contracts/media.ts'
 import { nextTurn } from '../../contracts/time.ts'
 import { type BlockPool, copyInto } from './blocks.ts'
 import { blockBytes } from './body-bytes.ts'

@@ -1,10 +1,5 @@
-import {
-  type AudioRef,
-  BLOCK_BYTES,
-  type Block,
-  type BodyPiece,
-  type WrittenBytes,
-} from '../../contracts/audio.ts'
+import type { AudioRef, Block, BodyPiece, WrittenBytes } from '../../contracts/audio.ts'
+import { BLOCK_BYTES } from '../../contracts/audio.ts'
 import type { Objects } from '../../contracts/objects.ts'
 import { unlessAborted } from '../../contracts/time.ts'
 import { damaged, storeFailure, unavailable } from './failure.ts'

@@ -37,11 +37,10 @@ export async function forceToDisk(path: string): Promise<void> {
 const TEMPORARY = 'tmp'
 
 /**
- * The object store in a folder, for one process. `<kind>/<rest of the key, "/" as "+">` is one file. The partitions
- * of usage are folders, as other programs that read them expect, and so are the workspaces of resumable uploads, which
- * are listed often. A file is written under `tmp/`,
- * forced to the disk, and renamed, so that an object is whole or not there, also after a power cut.
- * Objects of kind `spool` are not forced: nothing of them is used after a restart.
+ * The object store in a folder, for one process. `<kind>/<rest of the key, "/" as "+">` is one file. The partitions of
+ * usage are folders, as other programs that read them expect, and so are the workspaces of resumable uploads, which are
+ * listed often. A file is written under `tmp/`, forced to the disk, and renamed, so that an object is whole or not
+ * there, also after a power cut. Objects of kind `spool` are not forced: nothing of them is used after a restart.
  *
  * @param root   folder of the store, made when it does not exist
  * @param memory what objects are read into; absent: each reader has its own

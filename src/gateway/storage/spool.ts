@@ -4,14 +4,8 @@ import { systemClock, type Timer } from '../../contracts/time.ts'
 import { StoredBodyWriter } from './body-writer.ts'
 import { createBudget } from './budget.ts'
 import { createPartMemory } from './part-upload.ts'
-import {
-  type ArrivingWriter,
-  type BodyContext,
-  SPOOL_TIMING,
-  type SpoolDependencies,
-  type SpoolStats,
-  UPLOADS_MAX,
-} from './spool-context.ts'
+import type { ArrivingWriter, BodyContext, SpoolDependencies, SpoolStats } from './spool-context.ts'
+import { SPOOL_TIMING, UPLOADS_MAX } from './spool-context.ts'
 
 interface ByteSpool extends Spool {
   stats(): SpoolStats

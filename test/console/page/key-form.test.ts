@@ -1,11 +1,6 @@
 import t from 'tap'
-import {
-  changedKeyOf,
-  fieldsOf,
-  type KeyFields,
-  keyIssues,
-  newKeyOf,
-} from '../../../src/console/page/views/keys/forms.ts'
+import type { KeyFields } from '../../../src/console/page/views/keys/forms.ts'
+import { changedKeyOf, fieldsOf, keyIssues, newKeyOf } from '../../../src/console/page/views/keys/forms.ts'
 import { isIdle, keyState } from '../../../src/console/page/views/keys/view.ts'
 import type { KeyAnswer } from '../../../src/console/server/answers/keys.ts'
 

@@ -1,10 +1,6 @@
 import t from 'tap'
-import {
-  type LiveText,
-  NO_TEXT,
-  partialText,
-  withMessage,
-} from '../../../src/console/page/views/playground/live-session.ts'
+import type { LiveText } from '../../../src/console/page/views/playground/live-session.ts'
+import { NO_TEXT, partialText, withMessage } from '../../../src/console/page/views/playground/live-session.ts'
 import type { LiveMessage } from '../../../src/gateway/live/messages.ts'
 
 const partial = (text: string, channel = 0): LiveMessage => ({

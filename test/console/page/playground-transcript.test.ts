@@ -1,10 +1,7 @@
 import t from 'tap'
 import { readTranscript } from '../../../src/console/page/views/playground/reply.ts'
-import {
-  type FollowAlong,
-  followAlong,
-  markAt,
-} from '../../../src/console/page/views/playground/transcript.ts'
+import type { FollowAlong } from '../../../src/console/page/views/playground/transcript.ts'
+import { followAlong, markAt } from '../../../src/console/page/views/playground/transcript.ts'
 
 const noHeader = () => null
 const words = (text: string, seconds = 0.5, who: object = {}) =>

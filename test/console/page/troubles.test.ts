@@ -1,10 +1,6 @@
 import { test } from 'tap'
-import {
-  type Fitness,
-  fitnessOfEntries,
-  fitnessOfModel,
-  standingOf,
-} from '../../../src/console/page/components/health.ts'
+import type { Fitness } from '../../../src/console/page/components/health.ts'
+import { fitnessOfEntries, fitnessOfModel, standingOf } from '../../../src/console/page/components/health.ts'
 import { failingSince, sinceOf } from '../../../src/console/page/views/overview/history.ts'
 import { kindRows, workSeries } from '../../../src/console/page/views/overview/kinds.ts'
 import { rangeSteps } from '../../../src/console/page/views/overview/ranges.ts'

@@ -5,14 +5,8 @@ import type { VideoCall, VideoResult } from '../../../src/contracts/generation.t
 import type { Operation, Provider, Step } from '../../../src/contracts/provider.ts'
 import type { FailureKind, UpstreamReply } from '../../../src/contracts/upstream.ts'
 import { classify } from '../../../src/gateway/providers/failure.ts'
-import {
-  entryAt,
-  type GatewayRig,
-  gatewayRig,
-  refusalOf,
-  runWhole,
-  upstream,
-} from '../../support/gateway-rig.ts'
+import type { GatewayRig } from '../../support/gateway-rig.ts'
+import { entryAt, gatewayRig, refusalOf, runWhole, upstream } from '../../support/gateway-rig.ts'
 import { waitUntil } from '../../support/wait-until.ts'
 
 t.setTimeout(60_000)

@@ -1,15 +1,8 @@
 import type { ServerResponse } from 'node:http'
 import t from 'tap'
 import { errorReply } from '../../../src/contracts/errors.ts'
-import {
-  chatCall,
-  entryAt,
-  gatewayRig,
-  refusalOf,
-  runWhole,
-  type Upstream,
-  upstream,
-} from '../../support/gateway-rig.ts'
+import type { Upstream } from '../../support/gateway-rig.ts'
+import { chatCall, entryAt, gatewayRig, refusalOf, runWhole, upstream } from '../../support/gateway-rig.ts'
 import { waitUntil } from '../../support/wait-until.ts'
 
 /** Nobody listens there. */

@@ -1,12 +1,7 @@
 import t, { type Test } from 'tap'
 import type { Audio } from '../../../src/contracts/audio.ts'
-import {
-  FEATURES,
-  type Feature,
-  HINTS,
-  type Hint,
-  type TranscriptionOptions,
-} from '../../../src/contracts/calls.ts'
+import type { Feature, Hint, TranscriptionOptions } from '../../../src/contracts/calls.ts'
+import { FEATURES, HINTS } from '../../../src/contracts/calls.ts'
 import type { Entry } from '../../../src/contracts/catalog.ts'
 import type { ModelFacts } from '../../../src/contracts/provider.ts'
 import { unheededHints, withoutHints } from '../../../src/gateway/call/facts/hints.ts'

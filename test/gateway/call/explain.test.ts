@@ -1,12 +1,8 @@
 import t from 'tap'
 import { createCircuitBreakers } from '../../../src/gateway/call/select/health.ts'
 import { select } from '../../../src/gateway/call/select/selection.ts'
-import {
-  type Exclusion,
-  type ExplainRow,
-  explainRows,
-  type Verdict,
-} from '../../../src/gateway/call/select/verdict.ts'
+import type { Exclusion, ExplainRow, Verdict } from '../../../src/gateway/call/select/verdict.ts'
+import { explainRows } from '../../../src/gateway/call/select/verdict.ts'
 
 import { transcriptionCall } from '../../support/call.ts'
 import { configuredProvider, facts, principal, route } from '../../support/catalog.ts'

@@ -5,14 +5,8 @@ import {
   REDACTIONS,
   TRANSCRIPT_FORMATS,
 } from '../../../src/contracts/calls.ts'
-import type { Selectors } from '../../../src/contracts/catalog.ts'
-import {
-  type Entry,
-  PROFILES,
-  type Principal,
-  type Route,
-  STRATEGIES,
-} from '../../../src/contracts/catalog.ts'
+import type { Entry, Principal, Route, Selectors } from '../../../src/contracts/catalog.ts'
+import { PROFILES, STRATEGIES } from '../../../src/contracts/catalog.ts'
 import type { ModelLimits } from '../../../src/contracts/facts.ts'
 import { type Calls, OPERATION_NAMES, type OperationName } from '../../../src/contracts/operations.ts'
 import type { ModelFacts } from '../../../src/contracts/provider.ts'

@@ -6,14 +6,8 @@ import type { AccountTerms } from '../../../src/contracts/ledger.ts'
 import type { CallWatch } from '../../../src/contracts/watch.ts'
 import { Interrupted } from '../../../src/gateway/call/facts/call.ts'
 import { configuredProvider, facts, principal } from '../../support/catalog.ts'
-import {
-  chatCall,
-  entryAt,
-  type GatewayRig,
-  gatewayRig,
-  runForJob,
-  upstream,
-} from '../../support/gateway-rig.ts'
+import type { GatewayRig } from '../../support/gateway-rig.ts'
+import { chatCall, entryAt, gatewayRig, runForJob, upstream } from '../../support/gateway-rig.ts'
 import { waitUntil } from '../../support/wait-until.ts'
 
 type Answer = (response: ServerResponse) => unknown

@@ -8,12 +8,8 @@ import { audio, options } from '../../support/call.ts'
 import { configuredProvider } from '../../support/catalog.ts'
 import { chatCall, entryAt, gatewayRig, refusalOf, runForJob, upstream } from '../../support/gateway-rig.ts'
 import { memoryAudio } from '../../support/memory-audio.ts'
-import {
-  ORDERING,
-  type Ordering,
-  type OrderUpstream,
-  startOrderUpstream,
-} from '../../support/upstream/orders.ts'
+import type { Ordering, OrderUpstream } from '../../support/upstream/orders.ts'
+import { ORDERING, startOrderUpstream } from '../../support/upstream/orders.ts'
 import { waitUntil } from '../../support/wait-until.ts'
 
 // They mostly wait for the next poll, which they can do together.

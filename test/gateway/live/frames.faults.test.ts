@@ -4,18 +4,8 @@ import { principal } from '../../support/catalog.ts'
 import { Dice } from '../../support/dice.ts'
 import { openLive, wordsEntry } from '../../support/live-rig.ts'
 import { serveWords, wordsAudio } from '../../support/live-words.ts'
-import {
-  BINARY,
-  CLOSE,
-  frame,
-  type HandshakeLines,
-  handshake,
-  PING,
-  PONG,
-  RawClient,
-  type RawEnd,
-  TEXT,
-} from '../../support/raw-frames.ts'
+import type { HandshakeLines, RawEnd } from '../../support/raw-frames.ts'
+import { BINARY, CLOSE, frame, handshake, PING, PONG, RawClient, TEXT } from '../../support/raw-frames.ts'
 
 const text = (message: object) => frame({ opcode: TEXT, payload: JSON.stringify(message) })
 const AUDIO = wordsAudio(0, 1).subarray(0, 3_200)

@@ -1,14 +1,8 @@
 import { test } from 'tap'
 import type { Entry } from '../../../src/contracts/catalog.ts'
 import { type LiveRig, openLive, wordsEntry, wordsSession } from '../../support/live-rig.ts'
-import {
-  RATE,
-  serveWords,
-  WORD_SECONDS,
-  type WordsOrders,
-  wordsAudio,
-  wordsText,
-} from '../../support/live-words.ts'
+import type { WordsOrders } from '../../support/live-words.ts'
+import { RATE, serveWords, WORD_SECONDS, wordsAudio, wordsText } from '../../support/live-words.ts'
 
 test('a session says what it hears as it comes, and the whole at its end', async (t) => {
   const provider = await serveWords(t)

@@ -2,11 +2,8 @@ import { connect } from 'node:net'
 import { networkInterfaces } from 'node:os'
 import t from 'tap'
 import { systemClock } from '../../../src/contracts/time.ts'
-import {
-  type ConnectOptions,
-  connectAddress,
-  dialAddress,
-} from '../../../src/gateway/outbound/connect-address.ts'
+import type { ConnectOptions } from '../../../src/gateway/outbound/connect-address.ts'
+import { connectAddress, dialAddress } from '../../../src/gateway/outbound/connect-address.ts'
 import { AUTHORITY } from '../../support/audio-fetch.ts'
 import { serveTls } from '../../support/tls-host.ts'
 import { waitUntil } from '../../support/wait-until.ts'

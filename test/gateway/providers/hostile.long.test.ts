@@ -3,12 +3,8 @@ import t from 'tap'
 import type { ChatMessage } from '../../../src/contracts/chat.ts'
 import { CAPABILITY_OF, type OperationName } from '../../../src/contracts/operations.ts'
 import type { Operation, Step, StreamReader } from '../../../src/contracts/provider.ts'
-import {
-  FAILURE_KINDS,
-  type Failure,
-  type FailureKind,
-  type UpstreamRequest,
-} from '../../../src/contracts/upstream.ts'
+import type { Failure, FailureKind, UpstreamRequest } from '../../../src/contracts/upstream.ts'
+import { FAILURE_KINDS } from '../../../src/contracts/upstream.ts'
 import { factsOf, SHIPPED } from '../../../src/gateway/providers/facts.ts'
 import { PROVIDERS } from '../../../src/gateway/providers/index.ts'
 import { audio, chatCall, completeCall, options, say, speechCall, user, WEATHER } from '../../support/call.ts'

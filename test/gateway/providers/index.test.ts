@@ -1,12 +1,8 @@
 import t, { type Test } from 'tap'
 import type { Feature, LiveCall } from '../../../src/contracts/calls.ts'
 import type { LiveFacts, Price } from '../../../src/contracts/facts.ts'
-import {
-  CAPABILITY_OF,
-  type Calls,
-  OPERATION_NAMES,
-  type OperationName,
-} from '../../../src/contracts/operations.ts'
+import type { Calls, OperationName } from '../../../src/contracts/operations.ts'
+import { CAPABILITY_OF, OPERATION_NAMES } from '../../../src/contracts/operations.ts'
 import type { ModelFacts, Operation, Provider } from '../../../src/contracts/provider.ts'
 import type { Sample } from '../../../src/contracts/sample.ts'
 import { PLAIN_SAMPLE, sampleCall } from '../../../src/gateway/call/select/sample.ts'

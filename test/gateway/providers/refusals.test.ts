@@ -6,15 +6,8 @@ import { REJECTION_REASONS, type RejectionReason } from '../../../src/contracts/
 import { createCircuitBreakers } from '../../../src/gateway/call/select/health.ts'
 import { speechCall, transcriptionCall } from '../../support/call.ts'
 import { principal } from '../../support/catalog.ts'
-import {
-  chatCall,
-  entryAt,
-  gatewayRig,
-  refusalOf,
-  runWhole,
-  type Upstream,
-  upstream,
-} from '../../support/gateway-rig.ts'
+import type { Upstream } from '../../support/gateway-rig.ts'
+import { chatCall, entryAt, gatewayRig, refusalOf, runWhole, upstream } from '../../support/gateway-rig.ts'
 import { memoryAudio } from '../../support/memory-audio.ts'
 
 t.setTimeout(120_000)

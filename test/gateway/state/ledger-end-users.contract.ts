@@ -1,13 +1,7 @@
 import type { Test } from 'tap'
 import type { Begun, Charge } from '../../../src/contracts/ledger.ts'
-import {
-  beginningOf,
-  NO_TERMS,
-  newToken,
-  newWorkspace,
-  reserve,
-  type StateUnderTest,
-} from '../../support/state-under-test.ts'
+import type { StateUnderTest } from '../../support/state-under-test.ts'
+import { beginningOf, NO_TERMS, newToken, newWorkspace, reserve } from '../../support/state-under-test.ts'
 
 const REFUSED: Begun = { state: 'refused', why: 'end_user_budget' }
 

@@ -5,10 +5,8 @@ import { pino } from 'pino'
 import type { Test } from 'tap'
 import type { RateLimiter } from '../../../src/contracts/rate-limit.ts'
 import { redisConnector } from '../../../src/gateway/state/redis/connect.ts'
-import {
-  RedisRateLimiter,
-  type RedisRateLimiterOptions,
-} from '../../../src/gateway/state/redis/rate-limiter.ts'
+import type { RedisRateLimiterOptions } from '../../../src/gateway/state/redis/rate-limiter.ts'
+import { RedisRateLimiter } from '../../../src/gateway/state/redis/rate-limiter.ts'
 import { startRedis } from '../../support/redis-server.ts'
 import { waitUntil } from '../../support/wait-until.ts'
 import { taking } from './rate-limiter.contract.ts'

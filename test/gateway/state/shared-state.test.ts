@@ -16,14 +16,8 @@ import { changeOf, publish, routeOf } from '../../support/catalog-under-test.ts'
 import { claimingOf, specOf } from '../../support/jobs-under-test.ts'
 import { tempFolder } from '../../support/scratch.ts'
 import { emptyStateIn } from '../../support/state-file.ts'
-import {
-  beginningOf,
-  claimOf,
-  newDigest,
-  newWorkspace,
-  reserve,
-  type StateUnderTest,
-} from '../../support/state-under-test.ts'
+import type { StateUnderTest } from '../../support/state-under-test.ts'
+import { beginningOf, claimOf, newDigest, newWorkspace, reserve } from '../../support/state-under-test.ts'
 import { storedKey } from '../../support/stored-key.ts'
 import { VirtualClock } from '../../support/virtual-clock.ts'
 import { waitUntil } from '../../support/wait-until.ts'

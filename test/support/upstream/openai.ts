@@ -1,14 +1,6 @@
 import { sse } from '../stream-of.ts'
-import {
-  type Answer,
-  type Asked,
-  type Dialect,
-  eventsAnswer,
-  type Fields,
-  jsonAnswer,
-  type ReceivedRequest,
-  type Script,
-} from './dialect.ts'
+import type { Answer, Asked, Dialect, Fields, ReceivedRequest, Script } from './dialect.ts'
+import { eventsAnswer, jsonAnswer } from './dialect.ts'
 import { createVideos } from './openai-videos.ts'
 
 /** Text of a transcript, as it is streamed. */

@@ -9,14 +9,8 @@ import { LOG_FORMATS, type LogFormat } from '../../../usage/log-report.ts'
 import { dateOf } from '../../../usage/names.ts'
 import type { AuditAnswer, AuditListAnswer } from '../answers/audit.ts'
 import type { ConsoleContext } from '../context.ts'
-import {
-  type ConsoleCall,
-  type ConsoleRoute,
-  consoleEndpoint,
-  scopeOf,
-  WorkspaceField,
-  WrittenReply,
-} from '../endpoint.ts'
+import type { ConsoleCall, ConsoleRoute } from '../endpoint.ts'
+import { consoleEndpoint, scopeOf, WorkspaceField, WrittenReply } from '../endpoint.ts'
 import { exportedList, exportReply } from '../exports.ts'
 import { PlaygroundField } from './keys.ts'
 import { timeParameter } from './lists.ts'

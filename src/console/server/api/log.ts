@@ -3,6 +3,7 @@ import type { CancelSignal } from '../../../contracts/cancellation.ts'
 import { ERRORS, type ErrorCode, GatewayError } from '../../../contracts/errors.ts'
 import type { UsageColumnName, UsageRecord } from '../../../contracts/usage-record.ts'
 import { PLAYGROUND_IDS } from '../../../gateway/admin/keys.ts'
+import { inPlaceOf } from '../../../gateway/admin/usage.ts'
 import { timestamp } from '../../../gateway/api/json-reply.ts'
 import type { StreamedReply } from '../../../gateway/edge/exchange.ts'
 import { invalidField } from '../../../gateway/edge/refusals.ts'
@@ -19,14 +20,8 @@ import type {
   OneLogRecordAnswer,
 } from '../answers/log.ts'
 import type { ConsoleContext } from '../context.ts'
-import {
-  type ConsoleCall,
-  type ConsoleRoute,
-  consoleEndpoint,
-  scopeOf,
-  WorkspaceField,
-  WrittenReply,
-} from '../endpoint.ts'
+import type { ConsoleCall, ConsoleRoute } from '../endpoint.ts'
+import { consoleEndpoint, scopeOf, WorkspaceField, WrittenReply } from '../endpoint.ts'
 import { exportedList, exportReply } from '../exports.ts'
 import { keyNames, PlaygroundField } from './keys.ts'
 import { timeParameter } from './lists.ts'
@@ -115,18 +110,21 @@ export function logEndpoints(context: ConsoleContext): ConsoleRoute[] {
   return [
     consoleEndpoint(context, 'GET', PATH, { query: ListQuery }, listLog),
     consoleEndpoint(context, 'GET', ROWS, { query: RowsQuery }, async (call) => {
-      return logRows(context, { scope: scopeOf(call), query: call.query }, call.exchange.signal)
+      const asked = { scope: scopeOf(call), query: call.query }
+      return inPlaceOf(call.viewer.actor, context.usage, () => logRows(context, asked, call.exchange.signal))
     }),
     consoleEndpoint(context, 'GET', `${PATH}/:record`, { query: OneQuery }, async (call) => {
       const { query, params, exchange } = call
       const asked = { scope: scopeOf(call), query }
-      return oneOf(context, asked, { ...params, signal: exchange.signal })
+      return inPlaceOf(call.viewer.actor, context.usage, () =>
+        oneOf(context, asked, { ...params, signal: exchange.signal }),
+      )
     }),
   ]
 }
 
 async function listLog(call: ListCall): Promise<LogAnswer | WrittenReply> {
-  const { context, query, exchange } = call
+  const { context, query, exchange, viewer } = call
   if (query.format !== undefined) {
     if (query.after !== undefined || query.limit !== undefined)
       throw invalidField(query.after === undefined ? 'limit' : 'after', 'cannot be combined with format')
@@ -134,7 +132,9 @@ async function listLog(call: ListCall): Promise<LogAnswer | WrittenReply> {
     return new WrittenReply(exportOf(asked, query.format, call))
   }
   const asked = { scope: scopeOf(call), query }
-  const { records, ...page } = await pageOf(context, asked, { signal: exchange.signal })
+  const { records, ...page } = await inPlaceOf(viewer.actor, context.usage, () =>
+    pageOf(context, asked, { signal: exchange.signal }),
+  )
   return { ...page, records: await recordAnswers(records, context) }
 }
 
@@ -376,7 +376,8 @@ function placeText({ endedAtMs, recordId }: LogPlace): string {
 }
 
 /** All records, or the newest `EXPORT_MAX`. */
-function exportOf(question: LogQuestion, format: LogFormat, { context, exchange }: ListCall): StreamedReply {
+function exportOf(question: LogQuestion, format: LogFormat, call: ListCall): StreamedReply {
+  const { context, exchange, viewer } = call
   let after: LogPlace | null = null
   const stream = exportedList({
     format,
@@ -385,7 +386,9 @@ function exportOf(question: LogQuestion, format: LogFormat, { context, exchange 
     clock: context.clock,
     async next(most) {
       const asked = { ...question, after, limit: Math.min(EXPORT_PART, most) }
-      const { text, rows, next } = await context.usage.log.write(asked, format, exchange.signal)
+      const { text, rows, next } = await inPlaceOf(viewer.actor, context.usage, () =>
+        context.usage.log.write(asked, format, exchange.signal),
+      )
       after = next
       return { text, rows, more: next !== null }
     },

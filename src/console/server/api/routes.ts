@@ -66,6 +66,7 @@ const DraftBody = Type.Object({
 })
 
 const PublishBody = Type.Object({ revision: Revision, note: Note })
+const DiscardQuery = Type.Object({ revision: Type.Optional(Revision) })
 const RollBackBody = Type.Object({ number: VersionNumber })
 const ListQuery = Type.Object(PAGING)
 const VersionsQuery = Type.Object({ below: Type.Optional(VersionNumber) })
@@ -117,9 +118,9 @@ async function putDraft(call: Call<Static<typeof DraftBody>>): Promise<RouteAnsw
   return showRoute(call)
 }
 
-async function deleteDraft(call: Call): Promise<RouteAnswer> {
+async function deleteDraft(call: Call<unknown, Static<typeof DiscardQuery>>): Promise<RouteAnswer> {
   const name = routeName(call.params)
-  await discardDraft(call.viewer.actor, name, call.context.admin)
+  await discardDraft(call.viewer.actor, { ...name, revision: call.query.revision }, call.context.admin)
   const record = routeRecord(name)
   return (await routeAnswer(call, record)) ?? emptyRoute(record)
 }

@@ -20,15 +20,8 @@ import type { UsageReport } from '../../../usage/report.ts'
 import { linesOf, reportCells, reportColumns, reportJson, rowsJson } from '../../../usage/report.ts'
 import type { UsageNames } from '../answers/usage.ts'
 import type { ConsoleContext } from '../context.ts'
-import {
-  type ConsoleCall,
-  type ConsoleRoute,
-  compressed,
-  consoleEndpoint,
-  scopeOf,
-  WorkspaceField,
-  WrittenReply,
-} from '../endpoint.ts'
+import type { ConsoleCall, ConsoleRoute } from '../endpoint.ts'
+import { compressed, consoleEndpoint, scopeOf, WorkspaceField, WrittenReply } from '../endpoint.ts'
 import { EXPORT_MAX, exportReply, timeLeft } from '../exports.ts'
 import { keyNames } from './keys.ts'
 
@@ -74,7 +67,7 @@ async function usageReply(call: Call): Promise<WrittenReply> {
       if (Object.hasOwn(query, name)) throw invalidField(name, 'cannot be combined with format')
     const question = usageQuestion(actor, usageInput(scope, fields), context.usage)
     const days = `${dateOf(question.fromMs)}-${dateOf(question.toMs - 1)}`
-    return new WrittenReply(exportReply(`usage-${days}`, format, usageFile(question, context)))
+    return new WrittenReply(exportReply(`usage-${days}`, format, usageFile(question, call)))
   }
   const report = await askUsage(actor, usageInput(scope, fields), context.usage, exchange.signal)
   const answer = {
@@ -113,12 +106,13 @@ function withFigures(row: object, shown: ReadonlySet<string>): object {
  * A line of CSV for each group and step, in the order asked for, with the names of keys. Groups that there is no room
  * for come last, in one line for each step; the column `groups` says of how many a line is.
  */
-async function* usageFile(question: UsageQuestion, context: ConsoleContext): AsyncGenerator<string> {
-  const { usage } = context
+async function* usageFile(question: UsageQuestion, call: Call): AsyncGenerator<string> {
+  const { context, viewer, exchange } = call
+  const answer = (asked: UsageQuestion) => answerUsage(viewer.actor, asked, context.usage, exchange.signal)
   const { by, step } = question
   const hasTime = timeLeft(context.clock)
   const whole = { ...question, step: 'none', offset: 0, limit: ANSWER_ROWS_MAX } as const
-  const { groups, rows } = await answerUsage(whole, usage)
+  const { groups, rows } = await answer(whole)
   // One that were left alone would have no name.
   const most = groups > rows.length ? rows.length - 1 : rows.length
   const nameOf = by.includes('key_id') ? await keyNames(context) : () => null
@@ -139,7 +133,7 @@ async function* usageFile(question: UsageQuestion, context: ConsoleContext): Asy
     const some = rows.slice(at, at + count)
     if (some.length === 0) break
     const chosen = { ...question, groups: some.map(({ values }) => values), limit: some.length }
-    const part = step === 'none' ? some : (await answerUsage(chosen, usage)).rows
+    const part = step === 'none' ? some : (await answer(chosen)).rows
     for (const row of part) totals.add(row)
     yield* linesInTurns(part, (row) => line(row, 1))
     at += count
@@ -149,7 +143,7 @@ async function* usageFile(question: UsageQuestion, context: ConsoleContext): Asy
   }
   const left = groups - at
   if (left === 0) return
-  const all = await answerUsage({ ...question, by: [], offset: 0, limit: 1 }, usage)
+  const all = await answer({ ...question, by: [], offset: 0, limit: 1 })
   const only = left === 1 ? rows[at]?.values : undefined
   const values = only ?? by.map(() => null)
   const rest = all.rows.map((row) => ({ ...row, values, sums: totals.left(row), latencies: {} }))

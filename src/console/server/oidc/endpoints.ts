@@ -24,6 +24,8 @@ const LOGOUT_PATH = `${START_PATH}/logout`
 /** Longer than any order of that, and more sessions than one is about. */
 const ORDER_BYTES_MAX = 16 * 1024
 const SESSIONS_MAX = 10_000
+/** How old the keys of the issuer may be that do not fit an order, which anyone may send. */
+const KEYS_AGAIN_MS = 2_000
 /** Longer than any code with its state. */
 const QUERY_MAX = 8 * 1024
 const ID_TOKEN: Parameters<typeof seal>[2] = { purpose: 'console-id-token', workspace: '' }
@@ -185,15 +187,19 @@ export class SingleSignOn {
   /** Null: it is none. The issuer is asked for its keys only where the token names it. */
   async #orderIn(token: string, settings: OidcSettings): Promise<LogoutOrder | null> {
     if (!looksLikeLogoutToken(token, settings.issuer)) return null
-    const { issuer, keys } = await this.#issuerOf(settings)
-      .orders()
-      .catch((error: unknown) => {
-        throw new GatewayError('DEPENDENCY_UNAVAILABLE', undefined, {
-          cause: new Error(issuerFailure(error).reason),
+    const read = async (agedMs?: number) => {
+      const { issuer, keys } = await this.#issuerOf(settings)
+        .orders(agedMs)
+        .catch((error: unknown) => {
+          throw new GatewayError('DEPENDENCY_UNAVAILABLE', undefined, {
+            cause: new Error(issuerFailure(error).reason),
+          })
         })
-      })
-    const { clientId } = settings
-    return readLogoutToken(token, keys, { issuer, clientId, nowMs: this.#context.clock.wallNow() })
+      const { clientId } = settings
+      return readLogoutToken(token, keys, { issuer, clientId, nowMs: this.#context.clock.wallNow() })
+    }
+    // It may be signed with a key that the issuer has published since.
+    return (await read()) ?? read(KEYS_AGAIN_MS)
   }
 
   /** Where the browser is to go when a person has signed out here; null: nowhere. */

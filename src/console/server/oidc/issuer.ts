@@ -141,15 +141,23 @@ export class Issuer {
   }
 
   /**
-   * Its name for itself, and its keys as of half a minute ago at most.
+   * Its name for itself, and its keys.
    *
+   * @param agedMs how old the keys may be; by default half a minute
    * @throws Error when it does not answer
    */
-  async orders(): Promise<{ readonly issuer: string; readonly keys: readonly JsonWebKey[] }> {
+  async orders(agedMs = KEYS_MS): Promise<{ readonly issuer: string; readonly keys: readonly JsonWebKey[] }> {
     const { metadata } = await this.#newest(await load())
-    if (this.#keys === null || this.#clock.wallNow() - this.#keys.atMs > KEYS_MS)
+    if (this.#keys === null || this.#clock.wallNow() - this.#keys.atMs > agedMs)
       this.#keys = { keys: this.#readKeys(metadata.jwks_uri ?? ''), atMs: this.#clock.wallNow() }
-    return { issuer: metadata.issuer, keys: await this.#keys.keys }
+    const read = this.#keys
+    try {
+      return { issuer: metadata.issuer, keys: await read.keys }
+    } catch (error) {
+      // The issuer may have them a moment later.
+      if (this.#keys === read) this.#keys = null
+      throw error
+    }
   }
 
   async #readKeys(url: string): Promise<readonly JsonWebKey[]> {
@@ -158,6 +166,7 @@ export class Issuer {
     const answer = await boundedFetch(deadline(this.#clock, ANSWER_SECONDS * 1000))(url, {
       redirect: 'manual',
     })
+    if (!answer.ok) throw new Error('the issuer does not give its keys')
     const { keys } = (await answer.json()) as { keys?: unknown }
     return Array.isArray(keys) ? keys.filter((key) => typeof key === 'object' && key !== null) : []
   }

@@ -13,14 +13,8 @@ import {
 } from '../openapi/assemblyai-answers.ts'
 import { json } from '../openapi/operation.ts'
 import { ASSEMBLYAI } from './door.ts'
-import {
-  type KeptTranscript,
-  PHRASE_WORDS_MAX,
-  paragraphsView,
-  searchable,
-  sentencesView,
-  wordSearchView,
-} from './transcript.ts'
+import type { KeptTranscript } from './transcript.ts'
+import { PHRASE_WORDS_MAX, paragraphsView, searchable, sentencesView, wordSearchView } from './transcript.ts'
 import { keptTranscript, PATH } from './transcripts.ts'
 
 const ONE = { ...ASSEMBLYAI, method: 'GET', kind: 'none', errors: ['JOB_NOT_FOUND', 'OVERLOADED'] } as const

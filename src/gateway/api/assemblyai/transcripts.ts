@@ -13,13 +13,8 @@ import { openResult } from '../../jobs/results.ts'
 import { submitJob } from '../../jobs/submit.ts'
 import { type CallbackForm, openCallback } from '../../webhooks/callbacks.ts'
 import { acceptCallback, isClientError } from '../callbacks.ts'
-import {
-  type Admitted,
-  checkIdempotencyKey,
-  type Dependencies,
-  endpoint,
-  idempotencyKeyOf,
-} from '../endpoint.ts'
+import type { Admitted, Dependencies } from '../endpoint.ts'
+import { checkIdempotencyKey, endpoint, idempotencyKeyOf } from '../endpoint.ts'
 import { warningHeaders } from '../fact-headers.ts'
 import { jsonReply } from '../json-reply.ts'
 import { jobIdOf, ownJob } from '../native/transcription-jobs.ts'

@@ -5,17 +5,8 @@ import { queryValues, readBoolean } from '../../edge/form.ts'
 import { invalidField, MUST } from '../../edge/refusals.ts'
 import type { LiveRequest } from '../../live/dependencies.ts'
 import { SEVERAL_LANGUAGES } from '../../providers/language.ts'
-import {
-  DemandingFlag,
-  type DoorOptions,
-  doorSelectors,
-  type FieldValue,
-  fixed,
-  formOf,
-  isOn,
-  OptionReader,
-  warned,
-} from '../door-options.ts'
+import type { DoorOptions, FieldValue } from '../door-options.ts'
+import { DemandingFlag, doorSelectors, fixed, formOf, isOn, OptionReader, warned } from '../door-options.ts'
 import { readLiveCall } from '../native/live-call.ts'
 
 /** Options of Deepgram's that become the session's, in the order of its reference. */

@@ -4,15 +4,8 @@ import type { CallOf } from '../../call/facts/call.ts'
 import type { Exchange } from '../../edge/exchange.ts'
 import { queryValues } from '../../edge/form.ts'
 import { invalidField, MUST } from '../../edge/refusals.ts'
-import {
-  type DoorOptions,
-  doorSelectors,
-  kept,
-  OptionReader,
-  optionsParameter,
-  refused,
-  warned,
-} from '../door-options.ts'
+import type { DoorOptions } from '../door-options.ts'
+import { doorSelectors, kept, OptionReader, optionsParameter, refused, warned } from '../door-options.ts'
 import { endpoint } from '../endpoint.ts'
 import { jsonRequest } from '../json-request.ts'
 import { readSpeech, SpeechBody, streamSpeech } from '../native/speech.ts'
@@ -33,7 +26,9 @@ export const SPEAK_OPTIONS: DoorOptions = {
   container: kept('`wav` or `none` for `linear16`, `none` for `mulaw` and `alaw`, `ogg` for `opus`'),
   encoding: kept('`linear16`, `mp3`, `opus`, `flac`, `aac`, `mulaw`, `alaw`; default: `mp3`'),
   model: kept('a purpose of the workspace, or a voice as `voice` at `/v1/speech`'),
-  sample_rate: kept('of `linear16`; default: 24000, or what the WAV of the entry has; of others it must be left out, or be 8000'),
+  sample_rate: kept(
+    'of `linear16`; default: 24000, or what the WAV of the entry has; of others it must be left out, or be 8000',
+  ),
   speed: kept('within what the entry takes'),
 }
 

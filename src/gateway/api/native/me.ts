@@ -1,11 +1,6 @@
 import type { Capability } from '../../../contracts/calls.ts'
-import {
-  limitsOf,
-  type Principal,
-  type Purpose,
-  type Route,
-  type Snapshot,
-} from '../../../contracts/catalog.ts'
+import type { Principal, Purpose, Route, Snapshot } from '../../../contracts/catalog.ts'
+import { limitsOf } from '../../../contracts/catalog.ts'
 import type { AccountView } from '../../../contracts/ledger.ts'
 import type { Limits } from '../../../contracts/limits.ts'
 import { usdOf } from '../../call/facts/price.ts'

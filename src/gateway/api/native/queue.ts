@@ -2,25 +2,15 @@ import { type Static, Type } from 'typebox'
 import { limitsOf, type Principal } from '../../../contracts/catalog.ts'
 import { GatewayError } from '../../../contracts/errors.ts'
 import { idTimeMs, newJobId, partitionOf } from '../../../contracts/ids.ts'
-import {
-  type JobSpec,
-  type JobSubmission,
-  QUEUE_MODES,
-  type QueueMode,
-  type Submitted,
-} from '../../../contracts/jobs.ts'
+import type { JobSpec, JobSubmission, QueueMode, Submitted } from '../../../contracts/jobs.ts'
+import { QUEUE_MODES } from '../../../contracts/jobs.ts'
 import { shapeCheck } from '../../../contracts/shape.ts'
 import { slotIdOf } from '../../call/context/idempotency.ts'
 import type { Exchange, Reply } from '../../edge/exchange.ts'
 import { readQueueBody } from '../../edge/queue-body.ts'
 import { KEY_MS, submitterFields, submitUntilTaken } from '../../jobs/submit.ts'
-import {
-  type Admitted,
-  checkIdempotencyKey,
-  endpoint,
-  IDEMPOTENCY_KEY,
-  idempotencyKeyOf,
-} from '../endpoint.ts'
+import type { Admitted } from '../endpoint.ts'
+import { checkIdempotencyKey, endpoint, IDEMPOTENCY_KEY, idempotencyKeyOf } from '../endpoint.ts'
 import { unknownFields } from '../fields.ts'
 import { faultOf } from '../json-fault.ts'
 import { timestamp } from '../json-reply.ts'

@@ -10,14 +10,8 @@ import { invalidField } from '../../edge/refusals.ts'
 import { cancelJob } from '../../jobs/cancel.ts'
 import { submitJob } from '../../jobs/submit.ts'
 import type { JobWatch } from '../../jobs/watch.ts'
-import {
-  type Admitted,
-  checkIdempotencyKey,
-  type Dependencies,
-  type EndpointCall,
-  endpoint,
-  idempotencyKeyOf,
-} from '../endpoint.ts'
+import type { Admitted, Dependencies, EndpointCall } from '../endpoint.ts'
+import { checkIdempotencyKey, endpoint, idempotencyKeyOf } from '../endpoint.ts'
 import { isKeptFromStore } from '../fields.ts'
 import { SubmittedJob, TranscriptionJob } from '../openapi/answers.ts'
 import { JOB_ERRORS, json } from '../openapi/operation.ts'

@@ -1,11 +1,6 @@
 import { type TSchema, Type } from 'typebox'
-import {
-  REDACTIONS,
-  type Redaction,
-  type SubtitleRules,
-  TRANSCRIPT_FORMATS,
-  type TranscriptionOptions,
-} from '../../../contracts/calls.ts'
+import type { Redaction, SubtitleRules, TranscriptionOptions } from '../../../contracts/calls.ts'
+import { REDACTIONS, TRANSCRIPT_FORMATS } from '../../../contracts/calls.ts'
 import type { Selectors } from '../../../contracts/catalog.ts'
 import { GatewayError } from '../../../contracts/errors.ts'
 import type { TranscriptionTask } from '../../../contracts/operations.ts'
@@ -42,7 +37,7 @@ export const TRANSCRIPTION_FIELDS = {
   ),
   mode: optional(
     Type.Enum([...MODES]),
-    'default: batch; async answers with a job, realtime hears audio while it is uploaded, both on /v1/transcription only',
+    'default: batch; on /v1/transcription only: async answers with a job, realtime hears audio while it comes',
   ),
   diarization: optional(Type.Boolean(), 'labels speakers; the model must support it'),
   speaker_count_hint: optional(

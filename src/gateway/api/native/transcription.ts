@@ -19,14 +19,8 @@ import { fingerprintOf, replay } from '../../call/context/idempotency.ts'
 import type { Call } from '../../call/facts/call.ts'
 import { type IdempotentRequest, run } from '../../call/pipeline.ts'
 import { requirementsFor } from '../../call/select/eligibility.ts'
-import {
-  type ArrivingAudio,
-  type BodyLayout,
-  noAudioField,
-  type ReceivedAudio,
-  type ReceiveOptions,
-  receiveAudio,
-} from '../../edge/body.ts'
+import type { ArrivingAudio, BodyLayout, ReceivedAudio, ReceiveOptions } from '../../edge/body.ts'
+import { noAudioField, receiveAudio } from '../../edge/body.ts'
 import type { Exchange, Reply } from '../../edge/exchange.ts'
 import type { Fields } from '../../edge/form.ts'
 import { invalid } from '../../edge/refusals.ts'
@@ -34,15 +28,8 @@ import { type SubmittedJob, submitJob } from '../../jobs/submit.ts'
 import { checkDuration } from '../../media/measure.ts'
 import { allowedDomains, urlIdentity } from '../../storage/remote-audio.ts'
 import { type AskedCallback, acceptCallback } from '../callbacks.ts'
-import {
-  type Admitted,
-  checkIdempotencyKey,
-  type Dependencies,
-  type EndpointCall,
-  endpoint,
-  idempotencyKeyOf,
-  type RequestBody,
-} from '../endpoint.ts'
+import type { Admitted, Dependencies, EndpointCall, RequestBody } from '../endpoint.ts'
+import { checkIdempotencyKey, endpoint, idempotencyKeyOf } from '../endpoint.ts'
 import { isKeptFromStore, SELECTOR_FIELDS } from '../fields.ts'
 import { LEDGER_ERRORS, TRANSCRIPTION_ERRORS } from '../openapi/operation.ts'
 import { type EventStream, eventStreamReply } from '../sse.ts'

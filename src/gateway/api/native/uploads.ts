@@ -8,14 +8,8 @@ import { contentTypeOf } from '../../edge/read-body.ts'
 import { audioTooLarge, invalid } from '../../edge/refusals.ts'
 import { appendBody } from '../../long/append.ts'
 import type { Upload, Uploads, UploadTerms } from '../../long/uploads.ts'
-import {
-  type Admitted,
-  ANY_ORIGIN,
-  type Dependencies,
-  type EndpointCall,
-  endpoint,
-  publicEndpoint,
-} from '../endpoint.ts'
+import type { Admitted, Dependencies, EndpointCall } from '../endpoint.ts'
+import { ANY_ORIGIN, endpoint, publicEndpoint } from '../endpoint.ts'
 import { isKeptFromStore } from '../fields.ts'
 import { jsonReply } from '../json-reply.ts'
 import { ANY_ORIGIN_HEADERS, type HeaderName } from '../openapi/headers.ts'

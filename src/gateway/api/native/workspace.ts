@@ -5,13 +5,8 @@ import { type WebhookOptions, workspaceAdmin } from '../../admin/actor.ts'
 import { AUDIO_URL_DOMAINS_MAX, replaceAudioUrlDomains } from '../../admin/settings.ts'
 import { removeWebhook, setWebhook } from '../../admin/webhook.ts'
 import { readJson } from '../../edge/json-body.ts'
-import {
-  type Admitted,
-  type Dependencies,
-  type EndpointCall,
-  endpoint,
-  type RequestBody,
-} from '../endpoint.ts'
+import type { Admitted, Dependencies, EndpointCall, RequestBody } from '../endpoint.ts'
+import { endpoint } from '../endpoint.ts'
 import { faultOf } from '../json-fault.ts'
 import { jsonReply, timestamp } from '../json-reply.ts'
 import {

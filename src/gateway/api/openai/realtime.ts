@@ -18,14 +18,8 @@ import { keyOffered, type SocketCall, socketEndpoint } from '../socket-endpoint.
 import { BEHIND_BYTES, CLOSE, nodeStops, unaskedClose } from '../socket-messages.ts'
 import { type ClientSecret, looksLikeSecret, openSecret } from './client-secrets.ts'
 import { OPENAI, secondsNow } from './door.ts'
-import {
-  configured,
-  DEFAULT_CONFIG,
-  effectiveSession,
-  liveCallOf,
-  type RealtimeConfig,
-  realtimeAudio,
-} from './realtime-config.ts'
+import type { RealtimeConfig } from './realtime-config.ts'
+import { configured, DEFAULT_CONFIG, effectiveSession, liveCallOf, realtimeAudio } from './realtime-config.ts'
 import { MESSAGE_BYTES_MAX, readClientEvent } from './realtime-event.ts'
 import { RealtimeItems, type SendEvent } from './realtime-items.ts'
 

@@ -14,12 +14,8 @@ import { endpoint } from '../endpoint.ts'
 import { factHeaders, streamFacts } from '../fact-headers.ts'
 import { typedFields } from '../fields.ts'
 import { optional } from '../json-request.ts'
-import {
-  answerTranscription,
-  type TranscriptionRun,
-  type TranscriptionShape,
-  transcriptionBody,
-} from '../native/transcription.ts'
+import type { TranscriptionRun, TranscriptionShape } from '../native/transcription.ts'
+import { answerTranscription, transcriptionBody } from '../native/transcription.ts'
 import {
   readTranscriptionRequest,
   TRANSCRIPTION_FIELDS,
@@ -28,14 +24,8 @@ import {
 } from '../native/transcription-request.ts'
 import { TRANSCRIPT_FACTS } from '../openapi/headers.ts'
 import { OpenAiTranscript, OpenAiTranscriptEvent } from '../openapi/openai-answers.ts'
-import {
-  type Answer,
-  type Content,
-  events,
-  json,
-  LEDGER_ERRORS,
-  TRANSCRIPTION_ERRORS,
-} from '../openapi/operation.ts'
+import type { Answer, Content } from '../openapi/operation.ts'
+import { events, json, LEDGER_ERRORS, TRANSCRIPTION_ERRORS } from '../openapi/operation.ts'
 import { MODEL_FIELD, OPENAI, openaiAnswer, warningsIn } from './door.ts'
 import { TRANSCRIPTION_OPTIONS } from './options.ts'
 

@@ -4,14 +4,8 @@ import { nextTurn } from '../../../contracts/time.ts'
 import { readVersion } from '../../../contracts/version.ts'
 import { JobEnded } from './answers.ts'
 import { byStatus, ErrorEnvelope, errorTable, exampleOf, pascal, waits } from './errors.ts'
-import {
-  commonHeaders,
-  HEADERS,
-  type HeaderName,
-  inHeader,
-  PARAMETERS,
-  type ParameterName,
-} from './headers.ts'
+import type { HeaderName, ParameterName } from './headers.ts'
+import { commonHeaders, HEADERS, inHeader, PARAMETERS } from './headers.ts'
 import { type Answer, type Content, type ErrorShape, type Operation, TAGS } from './operation.ts'
 import { type Json, PlainSchemas } from './schema.ts'
 import { shareSchemas } from './shared-schemas.ts'

@@ -6,15 +6,8 @@ import { adapt, targetOf } from '../select/eligibility.ts'
 import type { Candidate } from '../select/selection.ts'
 import { type Encoding, encodingAt } from '../select/speech-format.ts'
 import type { Attempt } from './failover.ts'
-import {
-  type Answer,
-  type AttemptFailure,
-  attemptKeyOf,
-  Checkpoint,
-  leaseMemory,
-  runOperation,
-  traceContextOf,
-} from './operation.ts'
+import type { Answer, AttemptFailure } from './operation.ts'
+import { attemptKeyOf, Checkpoint, leaseMemory, runOperation, traceContextOf } from './operation.ts'
 import { runPulled } from './pull.ts'
 import { encodedResult } from './speech-encoding.ts'
 import { judge } from './transcript-quality.ts'

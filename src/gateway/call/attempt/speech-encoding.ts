@@ -1,13 +1,8 @@
 import type { LiveAudio, SpeechResult } from '../../../contracts/calls.ts'
 import type { CancelSignal } from '../../../contracts/cancellation.ts'
 import type { Deltas } from '../../../contracts/operations.ts'
-import {
-  ENCODER_BYTES,
-  type SpeechEncoder,
-  type SpeechEncoders,
-  type SpeechForm,
-  UnreadableSpeech,
-} from '../../../contracts/speech-encoding.ts'
+import type { SpeechEncoder, SpeechEncoders, SpeechForm } from '../../../contracts/speech-encoding.ts'
+import { ENCODER_BYTES, UnreadableSpeech } from '../../../contracts/speech-encoding.ts'
 import { unlessAborted } from '../../../contracts/time.ts'
 import { type Failure, UpstreamFailure } from '../../../contracts/upstream.ts'
 import type { Encoding } from '../select/speech-format.ts'

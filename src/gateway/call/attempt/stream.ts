@@ -20,24 +20,10 @@ import { adapt, targetOf } from '../select/eligibility.ts'
 import { type Encoding, encodingAt } from '../select/speech-format.ts'
 import { attemptSource, operationAt } from './attempt.ts'
 import type { Attempt, AttemptSuccess } from './failover.ts'
-import {
-  type AttemptFailure,
-  isGood,
-  LATE,
-  leaseMemory,
-  type MemoryLease,
-  traceContextOf,
-  traced,
-} from './operation.ts'
-import {
-  buildOutcome,
-  type Envelope,
-  type EnvelopeHead,
-  headOf,
-  joined,
-  meterUnanswered,
-  type Outcome,
-} from './outcome.ts'
+import type { AttemptFailure, MemoryLease } from './operation.ts'
+import { isGood, LATE, leaseMemory, traceContextOf, traced } from './operation.ts'
+import type { Envelope, EnvelopeHead, Outcome } from './outcome.ts'
+import { buildOutcome, headOf, joined, meterUnanswered } from './outcome.ts'
 import { encodedDeltas } from './speech-encoding.ts'
 import { isGated, suspectEmpty } from './transcript-quality.ts'
 
@@ -407,11 +393,11 @@ async function* deltasOf<K extends StreamedName>(
   return result
 }
 
-/** What the figures of a token are kept in, bytes. */
+/** Memory for the figures of a token, bytes. */
 const TOKEN_BYTES = 320
 
 /** How many tokens the log probabilities of a piece tell of, those included that were not chosen. */
-function figuresIn(logprobs: Logprobs | undefined): number {
+function countTokens(logprobs: Logprobs | undefined): number {
   if (logprobs === undefined) return 0
   if ('tokens' in logprobs) {
     const others = (logprobs.top_logprobs ?? []).map((tops) => Object.keys(tops ?? {}).length)
@@ -425,7 +411,7 @@ function figuresIn(logprobs: Logprobs | undefined): number {
 function deltaBytes(delta: Deltas[StreamedName]): number {
   if (typeof delta === 'string') return delta.length
   if ('bytes' in delta) return 0
-  if (delta.type === 'text') return delta.text.length + TOKEN_BYTES * figuresIn(delta.logprobs)
+  if (delta.type === 'text') return delta.text.length + TOKEN_BYTES * countTokens(delta.logprobs)
   return delta.type === 'audio' ? delta.base64.length : delta.arguments.length
 }
 

@@ -12,21 +12,11 @@ import { countCharacters } from '../../../contracts/characters.ts'
 import type { ChatCall, ChatPart } from '../../../contracts/chat.ts'
 import type { ExtraOption, WithExtras } from '../../../contracts/extras.ts'
 import type { ModelLimits } from '../../../contracts/facts.ts'
-import {
-  CAPABILITY_OF,
-  type Calls,
-  type OperationName,
-  type TranscriptionTask,
-} from '../../../contracts/operations.ts'
+import type { Calls, OperationName, TranscriptionTask } from '../../../contracts/operations.ts'
+import { CAPABILITY_OF } from '../../../contracts/operations.ts'
 import type { PartLimits } from '../../../contracts/parts.ts'
-import {
-  isFor,
-  type ModelFacts,
-  operationOf,
-  type Provider,
-  type Target,
-  type Unsupported,
-} from '../../../contracts/provider.ts'
+import type { ModelFacts, Provider, Target, Unsupported } from '../../../contracts/provider.ts'
+import { isFor, operationOf } from '../../../contracts/provider.ts'
 import { allRequirements, brokenPromises, type Requirements } from '../../../contracts/requirements.ts'
 import { PLAIN_FORMS } from '../../media/speech-form.ts'
 import { requiredFeatures } from '../../providers/transcript-needs.ts'

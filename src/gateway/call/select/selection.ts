@@ -4,13 +4,8 @@ import type { Capability } from '../../../contracts/calls.ts'
 import type { Entry, Principal, Profile, Purpose, Route, Selectors } from '../../../contracts/catalog.ts'
 import { ERRORS, GatewayError } from '../../../contracts/errors.ts'
 import type { OperationName, TranscriptionTask } from '../../../contracts/operations.ts'
-import {
-  type AudioTranscoder,
-  type CutPlan,
-  type PartLimits,
-  TRANSCODED_FORMATS,
-  type Transcoding,
-} from '../../../contracts/parts.ts'
+import type { AudioTranscoder, CutPlan, PartLimits, Transcoding } from '../../../contracts/parts.ts'
+import { TRANSCODED_FORMATS } from '../../../contracts/parts.ts'
 import type { Provider } from '../../../contracts/provider.ts'
 import { planCut, planWhole } from '../../media/cut/plan.ts'
 import { wantsSpeakers } from '../../providers/transcript-needs.ts'

@@ -2,15 +2,8 @@ import { indexOf } from '../bytes.ts'
 import { headerFrame } from '../mp3.ts'
 import { MPEG_FRAME_MAX_BYTES, type MpegFrame, mpegFrame, sameStream } from '../mpeg-frame.ts'
 import type { ByteStream } from './byte-stream.ts'
-import {
-  BY_GAIN,
-  levelOfSize,
-  NO_SOUND,
-  type Packet,
-  type Sound,
-  type SoundWriter,
-  Uncuttable,
-} from './sound.ts'
+import type { Packet, Sound, SoundWriter } from './sound.ts'
+import { BY_GAIN, levelOfSize, NO_SOUND, Uncuttable } from './sound.ts'
 
 /** Room for a frame and the header of the next. */
 const STEP_BYTES = MPEG_FRAME_MAX_BYTES + 4

@@ -5,15 +5,8 @@ import { type OggPacket, OggWriter } from '../ogg-writer.ts'
 import { OPUS_RATE, opusSamples } from '../opus.ts'
 import type { ByteStream } from './byte-stream.ts'
 import { FrameNumbers, flacInfo, flacLevel } from './flac-sound.ts'
-import {
-  BY_LOUDNESS,
-  BY_SIZE,
-  levelOfSize,
-  type Packet,
-  type Sound,
-  type SoundWriter,
-  Uncuttable,
-} from './sound.ts'
+import type { Packet, Sound, SoundWriter } from './sound.ts'
+import { BY_LOUDNESS, BY_SIZE, levelOfSize, Uncuttable } from './sound.ts'
 
 /** A page at its largest: a header, its lengths, and their segments. */
 const PAGE_MAX_BYTES = 27 + 255 + 255 * 255

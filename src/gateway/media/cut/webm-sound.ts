@@ -23,15 +23,8 @@ import {
 } from '../webm.ts'
 import type { ByteStream } from './byte-stream.ts'
 import { mp3Level } from './mp3-sound.ts'
-import {
-  BY_GAIN,
-  BY_SIZE,
-  levelOfSize,
-  type Packet,
-  type Sound,
-  type SoundWriter,
-  Uncuttable,
-} from './sound.ts'
+import type { Packet, Sound, SoundWriter } from './sound.ts'
+import { BY_GAIN, BY_SIZE, levelOfSize, Uncuttable } from './sound.ts'
 
 /** Ticks per second of what is written and told: milliseconds, as recorders write them. */
 const RATE = 1000

@@ -78,6 +78,7 @@ function subjectsOf({ name, workspace: only }: Rule, { named, open }: EndUserFig
     const { workspace, end_user: id, end_user_digest: digest } = subject
     const account = id === undefined ? digest : accountOfEndUser(id)
     if (rule !== name || workspace === undefined || account === undefined) continue
+    if (only !== null && only !== workspace) continue
     add({ workspace, account, subject, isOpen: true })
   }
   // A workspace with very many of them must not use up all questions.

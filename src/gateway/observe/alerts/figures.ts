@@ -113,6 +113,8 @@ export class Figures {
     const { workspace = '', provider = '', model = '' } = incident.subject
     if (rule.kind === 'budget') return this.#looked.has(workspace) || !this.#budgeted.has(workspace)
     if (rule.kind !== 'error_share' && rule.kind !== 'breaker_open') return true
+    // The rule was narrowed since.
+    if (rule.provider !== null && rule.provider !== provider) return true
     // An incident that only counts others has no model.
     if (!isRouted(this.#sources.routes(), incident)) return true
     return rule.kind === 'breaker_open' && this.#window.isClosed(this.#nowMs, provider, model)

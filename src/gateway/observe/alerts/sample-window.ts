@@ -60,7 +60,7 @@ export class SampleWindow {
       const slice = sliceOf(sample)
       this.#slices.set(`${slice.node} ${slice.atMs}`, slice)
     }
-    if (!hasRead) this.#readFromMs = fromMs
+    this.#readFromMs = fromMs
     this.#readUntilMs = nowMs
     for (const [key, { atMs }] of this.#slices) if (atMs <= fromMs) this.#slices.delete(key)
   }

@@ -1,10 +1,5 @@
-import {
-  type AlertEvent,
-  type AlertRule,
-  type AlertTerms,
-  type Incident,
-  incidentName,
-} from '../../../contracts/alerts.ts'
+import type { AlertEvent, AlertRule, AlertTerms, Incident } from '../../../contracts/alerts.ts'
+import { incidentName } from '../../../contracts/alerts.ts'
 import type { Route, Snapshot } from '../../../contracts/catalog.ts'
 import { newId } from '../../../contracts/ids.ts'
 import type { Logger } from '../../../contracts/log.ts'
@@ -168,7 +163,8 @@ class Watch implements AlertWatch {
       if (incident.rule !== rule.name) continue
       const finding = found.get(name)
       if (finding === undefined && !this.#figures.covers(rule, incident)) {
-        this.#wellSince.delete(incident.id)
+        // A round looks at some of many budgets; the next look tells of this one.
+        if (rule.kind !== 'budget') this.#wellSince.delete(incident.id)
         continue
       }
       if (finding !== undefined) open.set(name, await this.#update(incident, finding))

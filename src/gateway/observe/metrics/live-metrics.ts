@@ -1,11 +1,6 @@
 import type { Entry } from '../../../contracts/catalog.ts'
-import {
-  type LiveEntry,
-  SESSION_ENDS,
-  SESSION_KINDS,
-  type SessionEnd,
-  type SessionKind,
-} from '../../../contracts/live.ts'
+import type { LiveEntry, SessionEnd, SessionKind } from '../../../contracts/live.ts'
+import { SESSION_ENDS, SESSION_KINDS } from '../../../contracts/live.ts'
 import type { LiveText, LiveWatch, SwitchReason } from '../../../contracts/watch.ts'
 import { type Counter, Counters, type Histogram, Histograms, type Rendered } from './family.ts'
 

@@ -1,11 +1,6 @@
 import { performance } from 'node:perf_hooks'
-import {
-  type ConfiguredProvider,
-  type Entry,
-  type Route,
-  routesOf,
-  type Snapshot,
-} from '../../../contracts/catalog.ts'
+import type { ConfiguredProvider, Entry, Route, Snapshot } from '../../../contracts/catalog.ts'
+import { routesOf } from '../../../contracts/catalog.ts'
 import type { JobFigures } from '../../../contracts/jobs.ts'
 import type { BooksGap } from '../../../contracts/ledger.ts'
 import { callLimit, type Permits } from '../../../contracts/permits.ts'

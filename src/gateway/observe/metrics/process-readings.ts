@@ -1,10 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs'
-import {
-  type IntervalHistogram,
-  monitorEventLoopDelay,
-  PerformanceObserver,
-  performance,
-} from 'node:perf_hooks'
+import type { IntervalHistogram } from 'node:perf_hooks'
+import { monitorEventLoopDelay, PerformanceObserver, performance } from 'node:perf_hooks'
 import { getHeapSpaceStatistics } from 'node:v8'
 import { gauge, Histograms, type Reading, type Rendered, renderReading, total } from './family.ts'
 

@@ -40,9 +40,8 @@ const DEFAULT_VOICE = 'thalia-en'
 const VOICE = /^[a-z]{1,32}-[a-z]{2}$/
 
 /**
- * `POST /v1/speak`. There the voice is part of the model's name, `aura-2-thalia-en`. The entry names the
- * family (`aura-2`), the call the voice, short (`thalia-en`) or whole; an entry that names a whole model has
- * one voice.
+ * `POST /v1/speak`. There the voice is part of the model's name, `aura-2-thalia-en`. The entry names the family
+ * (`aura-2`), the call the voice, short (`thalia-en`) or whole; an entry that names a whole model has one voice.
  */
 export const speech: Operation<SpeechCall, SpeechResult, Deltas['speech']> = {
   unsupported,

@@ -6,17 +6,8 @@ import type { Failure } from '../../../contracts/upstream.ts'
 import { defineLive, type LiveWire } from '../define-live.ts'
 import { asObject } from '../json.ts'
 import { type LanguageHint, languageHint } from '../language.ts'
-import {
-  base64Of,
-  broken,
-  closeFailure,
-  failureInside,
-  type LiveLog,
-  NOTHING,
-  type Received,
-  socketUrl,
-  TEXT_MAX,
-} from '../live.ts'
+import type { LiveLog, Received } from '../live.ts'
+import { base64Of, broken, closeFailure, failureInside, NOTHING, socketUrl, TEXT_MAX } from '../live.ts'
 import { UTTERANCE_ANSWER_MS, Utterances } from '../live-utterances.ts'
 import { wantsSegments, wantsSpeakers, wantsWords } from '../transcript-needs.ts'
 import { lackedFeatures } from '../unsupported.ts'

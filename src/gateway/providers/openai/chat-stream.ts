@@ -133,9 +133,9 @@ class ChoicePieces {
 }
 
 /**
- * Tool calls that come in pieces, told apart by `index`. Servers that send whole calls give all of them index 0 or none:
- * there a new id begins a new call, or a name where the call before it is whole. Others give each piece an id of its
- * own: one without a name continues the call.
+ * Tool calls that come in pieces, told apart by `index`. Servers that send whole calls give all of them index 0 or
+ * none: there a new id begins a new call, or a name where the call before it is whole. Others give each piece an id of
+ * its own: one without a name continues the call.
  */
 class ToolCallPieces {
   readonly #calls: { readonly id: string; readonly name: string; readonly input: TextPieces }[] = []
@@ -172,7 +172,7 @@ class ToolCallPieces {
   }
 }
 
-/** Whether what follows input that is an object begins another. It is not parsed, which would be done for each piece. */
+/** Whether what follows input that is an object begins another. Nothing is parsed: pieces are many. */
 function isWhole(input: TextPieces, next: string): boolean {
   return next.startsWith('{') && input.whole.trimEnd().endsWith('}')
 }

@@ -1,11 +1,6 @@
 import type { DatabaseSync } from 'node:sqlite'
-import {
-  ALERTS_WORKSPACE,
-  type AlertEvent,
-  type Alerts,
-  type Incident,
-  incidentName,
-} from '../../../contracts/alerts.ts'
+import type { AlertEvent, Alerts, Incident } from '../../../contracts/alerts.ts'
+import { ALERTS_WORKSPACE, incidentName } from '../../../contracts/alerts.ts'
 import { query } from './database.ts'
 import type { Events } from './outbox.ts'
 import type { Operations } from './subjects.ts'

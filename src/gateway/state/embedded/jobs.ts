@@ -21,15 +21,8 @@ import { createPurge, query } from './database.ts'
 import { createJobCounters, type JobCounters } from './job-counters.ts'
 import { createInputRows, type InputRows, isWaiting } from './job-inputs.ts'
 import { createJobRoundRobin, type JobRoundRobin } from './job-round-robin.ts'
-import {
-  createRows,
-  createSteps,
-  isRowGone,
-  type JobRow,
-  type JobRows,
-  type JobSteps,
-  type SeenRow,
-} from './job-rows.ts'
+import type { JobRow, JobRows, JobSteps, SeenRow } from './job-rows.ts'
+import { createRows, createSteps, isRowGone } from './job-rows.ts'
 import type { Events } from './outbox.ts'
 import type { Operations, Subjects } from './subjects.ts'
 

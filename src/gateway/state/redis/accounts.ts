@@ -1,11 +1,5 @@
-import {
-  type Accounts,
-  type AccountView,
-  type CreditsAdded,
-  LOST_AT_ONCE,
-  LOST_KEPT_MS,
-  type LostMoney,
-} from '../../../contracts/ledger.ts'
+import type { Accounts, AccountView, CreditsAdded, LostMoney } from '../../../contracts/ledger.ts'
+import { LOST_AT_ONCE, LOST_KEPT_MS } from '../../../contracts/ledger.ts'
 import { keys } from './key-names.ts'
 import { MONEY } from './ledger.ts'
 import { type Ask, replyInteger, replyPairs, replyText, replyTexts, script } from './script.ts'

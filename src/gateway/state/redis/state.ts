@@ -5,14 +5,8 @@ import { type Clock, systemClock, within } from '../../../contracts/time.ts'
 import { createRedisAccounts } from './accounts.ts'
 import { createRedisAlerts } from './alerts.ts'
 import { createRedisCatalog } from './catalog.ts'
-import {
-  type Connect,
-  connected,
-  isRefusal,
-  primariesOf,
-  type RedisConnection,
-  redisConnector,
-} from './connect.ts'
+import type { Connect, RedisConnection } from './connect.ts'
+import { connected, isRefusal, primariesOf, redisConnector } from './connect.ts'
 import { createRedisConsole } from './console.ts'
 import { grantedOnce, RedisGeneration } from './generation.ts'
 import { createRedisJobs } from './jobs.ts'

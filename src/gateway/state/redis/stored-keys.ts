@@ -1,10 +1,5 @@
-import {
-  byAge,
-  type KeyChanges,
-  type KeyPage,
-  type StoredKey,
-  type StoredKeys,
-} from '../../../contracts/stored-keys.ts'
+import type { KeyChanges, KeyPage, StoredKey, StoredKeys } from '../../../contracts/stored-keys.ts'
+import { byAge } from '../../../contracts/stored-keys.ts'
 import { keys } from './key-names.ts'
 import { type Ask, replyInteger, replyPairs, replyText, replyTexts, script } from './script.ts'
 

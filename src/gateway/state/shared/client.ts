@@ -8,14 +8,8 @@ import { type Runner, remotesOf } from '../embedded/subjects.ts'
 import { EmbeddedUnitLimiter } from '../embedded/unit-limiter.ts'
 import { LeasingRateLimiter } from '../leasing-rate-limiter.ts'
 import { mostInHand } from '../token-leases.ts'
-import {
-  type ClientChannel,
-  type ClientMessage,
-  MEMORY_METHODS,
-  type MemorySubjects,
-  type ServerMessage,
-  type SharedCall,
-} from './messages.ts'
+import type { ClientChannel, ClientMessage, MemorySubjects, ServerMessage, SharedCall } from './messages.ts'
+import { MEMORY_METHODS } from './messages.ts'
 import { SharedPermits } from './permits.ts'
 
 /** Longer than the thread itself lets anybody wait: it says why. */

@@ -1,8 +1,6 @@
 import t from 'tap'
-import {
-  type ListenView,
-  listenResponse as response,
-} from '../../../../src/gateway/api/deepgram/transcript.ts'
+import type { ListenView } from '../../../../src/gateway/api/deepgram/transcript.ts'
+import { listenResponse as response } from '../../../../src/gateway/api/deepgram/transcript.ts'
 import type { Heard } from '../../../../src/gateway/api/heard.ts'
 
 const VIEW: ListenView = {

@@ -1,12 +1,8 @@
 import t from 'tap'
 import type { Incident } from '../../../../src/contracts/alerts.ts'
 import { inTurns } from '../../../../src/contracts/in-turns.ts'
-import {
-  breakerFindings,
-  type Finding,
-  OWNER_GONE,
-  ownersIn,
-} from '../../../../src/gateway/observe/alerts/findings.ts'
+import type { Finding } from '../../../../src/gateway/observe/alerts/findings.ts'
+import { breakerFindings, OWNER_GONE, ownersIn } from '../../../../src/gateway/observe/alerts/findings.ts'
 import { ROOM, withinRoom } from '../../../../src/gateway/observe/alerts/room.ts'
 import { configuredProvider, entry, route } from '../../../support/catalog.ts'
 

@@ -49,6 +49,8 @@ interface Rig {
     routes: Route[]
     budgetMicros: number | null
     endUsers: EndUserSettings | undefined
+    /** Other workspaces with the same budget. */
+    others: number
   }
 }
 
@@ -76,7 +78,14 @@ const claiming = { limit: 100, leaseMs: 3_600_000, perWorkspace: 100, perAiling:
 function rigOf(state: State, workspace: string, terms: AlertTerms): Rig {
   const clock = { nowMs: Date.now() }
   const budgetMicros = 10_000_000
-  const catalog: Rig['catalog'] = { workspace, terms, routes: [], budgetMicros, endUsers: undefined }
+  const catalog: Rig['catalog'] = {
+    workspace,
+    terms,
+    routes: [],
+    budgetMicros,
+    endUsers: undefined,
+    others: 0,
+  }
   const snapshot = () => {
     const whole = principal()
     const { budgetMicros, endUsers } = catalog
@@ -87,8 +96,11 @@ function rigOf(state: State, workspace: string, terms: AlertTerms): Rig {
       workspace: own,
       key: { ...whole.key, id: 'key_capped', budgetMicros: 1_000_000 },
     }
+    const others = Array.from({ length: catalog.others }, (_, at) => ({ ...own, id: `${workspace}-${at}` }))
     const parts: Partial<Snapshot> = {
-      apps: new Map([[workspace, new Map([['web', mine]])]]),
+      apps: new Map(
+        [own, ...others].map((one) => [one.id, new Map([['web', { ...mine, workspace: one }]])] as const),
+      ),
       keys: new Map([['hash', mine]]),
       ...(catalog.terms === undefined ? {} : { alerts: catalog.terms }),
     }
@@ -228,6 +240,22 @@ function watches(t: Test, open: (t: Test) => Promise<Opened>): void {
     rig.catalog.budgetMicros = 100_000_000
     await rig.pass(RECOVER_MS + MINUTE_MS)
     t.match((await rig.told()).slice(3), [{ type: 'alert.recovered', subject: { workspace }, value: 0.1 }])
+  })
+
+  t.test('a budget of very many is well again when it is raised', async (t) => {
+    const rig = await start(t, { budgets: { kind: 'budget', share: 0.8, workspace: null } })
+    const { workspace } = rig.catalog
+    await rig.state.accounts.addUsage({
+      ...{ token: newToken(), workspace },
+      spentMicros: { key_other: 9_000_000 },
+    })
+    await rig.watch.round()
+    t.same(typesOf(await rig.told()), ['alert.opened'])
+    // A round looks at some of them.
+    rig.catalog.others = 250
+    rig.catalog.budgetMicros = 100_000_000
+    await rig.pass(RECOVER_MS + 2 * MINUTE_MS)
+    t.same(typesOf(await rig.told()), ['alert.opened', 'alert.recovered'])
   })
 
   t.test('a budget that does not cover a call is exhausted, though something is left', async (t) => {
@@ -650,6 +678,33 @@ function watches(t: Test, open: (t: Test) => Promise<Opened>): void {
       await heir.stop()
     },
   )
+
+  t.test('a rule that is narrowed ends what it no longer covers', async (t) => {
+    const rule = { kind: 'error_share', share: 0.5, minCalls: 20, windowMs: 60_000, provider: null } as const
+    const rig = await start(t, { errors: rule })
+    rig.catalog.routes = [
+      route([entry({ provider: configuredProvider({ name: 'deepgram' }), model: 'nova-3' })]),
+    ]
+    const sample = () =>
+      rig.state.console.samples.add(calls('one', rig.clock.nowMs - 1_000, 100, 90), KEEP_MS)
+    await rig.pass(MINUTE_MS, sample)
+    t.same(typesOf(await rig.told()), ['alert.opened'])
+    rig.catalog.terms = termsOf({ errors: { ...rule, provider: 'another' } })
+    await rig.pass(RECOVER_MS + MINUTE_MS, sample)
+    t.same(typesOf(await rig.told()), ['alert.opened', 'alert.recovered'])
+  })
+
+  t.test('a rule that looks further back reads what it has not read yet', async (t) => {
+    const rig = await start(t, { breakers: { kind: 'breaker_open', forMs: MINUTE_MS, provider: null } })
+    const unwell = [['deepgram', 'nova-3']] as const
+    const sample = () =>
+      rig.state.console.samples.add(calls('one', rig.clock.nowMs - 1_000, 0, 0, { unwell }), KEEP_MS)
+    await rig.pass(12 * MINUTE_MS, sample)
+    t.same(typesOf(await rig.told()), ['alert.opened'])
+    rig.catalog.terms = termsOf({ breakers: { kind: 'breaker_open', forMs: 10 * MINUTE_MS, provider: null } })
+    await rig.pass(RECOVER_MS + MINUTE_MS, sample)
+    t.same(typesOf(await rig.told()), ['alert.opened'], 'it was open all the while')
+  })
 
   t.test('a rule that is gone ends what it began', async (t) => {
     const rig = await start(t, { ends: { kind: 'model_ends', days: 30 } })

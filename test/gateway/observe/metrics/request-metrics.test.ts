@@ -1,8 +1,6 @@
 import t from 'tap'
-import {
-  RequestMetrics,
-  type WatchedExchange,
-} from '../../../../src/gateway/observe/metrics/request-metrics.ts'
+import type { WatchedExchange } from '../../../../src/gateway/observe/metrics/request-metrics.ts'
+import { RequestMetrics } from '../../../../src/gateway/observe/metrics/request-metrics.ts'
 import { readExposition } from '../../../support/exposition.ts'
 
 /** An exchange at a moment of its life. */

@@ -1,10 +1,6 @@
 import { type DiagLogger, diag, SpanKind } from '@opentelemetry/api'
-import {
-  AlwaysOffSampler,
-  AlwaysOnSampler,
-  type ReadableSpan,
-  TracerProvider,
-} from '@opentelemetry/sdk-trace'
+import type { ReadableSpan } from '@opentelemetry/sdk-trace'
+import { AlwaysOffSampler, AlwaysOnSampler, TracerProvider } from '@opentelemetry/sdk-trace'
 import fc from 'fast-check'
 import t from 'tap'
 import { systemClock } from '../../../../src/contracts/time.ts'

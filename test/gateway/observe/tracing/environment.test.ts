@@ -1,8 +1,6 @@
 import t from 'tap'
-import {
-  readTracingEnvironment,
-  type TracingOptions,
-} from '../../../../src/gateway/observe/tracing/environment.ts'
+import type { TracingOptions } from '../../../../src/gateway/observe/tracing/environment.ts'
+import { readTracingEnvironment } from '../../../../src/gateway/observe/tracing/environment.ts'
 
 const ENDPOINT = { OTEL_EXPORTER_OTLP_ENDPOINT: 'http://localhost:4318' }
 const SECRET = 'secret-value'

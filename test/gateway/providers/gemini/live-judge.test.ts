@@ -1,10 +1,5 @@
-import {
-  GoogleGenAI,
-  type LiveConnectConfig,
-  type LiveServerMessage,
-  Modality,
-  type Session,
-} from '@google/genai'
+import type { LiveConnectConfig, LiveServerMessage, Session } from '@google/genai'
+import { GoogleGenAI, Modality } from '@google/genai'
 import t, { type Test } from 'tap'
 import { framesOf, liveAudio, silence } from '../../../support/live-audio.ts'
 import { gemini } from '../../../support/live-gemini.ts'

@@ -8,13 +8,8 @@ import { Code } from '../../components/copy.ts'
 import { Dialog, FormDialog } from '../../components/dialog.ts'
 import { OPTIONAL_NUMBER, Select, TextInput } from '../../components/field.ts'
 import { Note } from '../../components/states.ts'
-import {
-  UnitLimitInputs,
-  type UnitLimits,
-  unitLimitIssues,
-  unitLimits,
-  unitRates,
-} from '../../components/unit-limits.ts'
+import type { UnitLimits } from '../../components/unit-limits.ts'
+import { UnitLimitInputs, unitLimitIssues, unitLimits, unitRates } from '../../components/unit-limits.ts'
 import { AMOUNT, BURST_MAX, KEY_NAME_MAX, REQUESTS_PER_MINUTE_MAX, readUsd, readWhole } from '../../fields.ts'
 import { type Form, type Issues, useForm } from '../../form.ts'
 import { h } from '../../h.ts'

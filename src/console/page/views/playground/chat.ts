@@ -10,15 +10,8 @@ import { milliseconds, number } from '../../format.ts'
 import { h } from '../../h.ts'
 import { pathOf } from '../../paths.ts'
 import { type AppKeys, CallFailure, callV1 } from './calls.ts'
-import {
-  CHAT_PATH,
-  type ChatOptions,
-  type ChatReply,
-  type ChatSide,
-  chatBody,
-  chunksOf,
-  readChat,
-} from './chat-stream.ts'
+import type { ChatOptions, ChatReply, ChatSide } from './chat-stream.ts'
+import { CHAT_PATH, chatBody, chunksOf, readChat } from './chat-stream.ts'
 import { Options, Selectors } from './options.ts'
 import { chatSnippets, SnippetsView } from './snippets.ts'
 import { ResultFacts, useOneRun } from './transcript.ts'

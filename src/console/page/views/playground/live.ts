@@ -7,14 +7,8 @@ import { Note } from '../../components/states.ts'
 import { h } from '../../h.ts'
 import { useLeaveGuard } from '../../router.ts'
 import { type AppKeys, CallFailure } from './calls.ts'
-import {
-  type LiveSocket,
-  type LiveText,
-  NO_TEXT,
-  openSession,
-  partialText,
-  withMessage,
-} from './live-session.ts'
+import type { LiveSocket, LiveText } from './live-session.ts'
+import { NO_TEXT, openSession, partialText, withMessage } from './live-session.ts'
 import { type Microphone, openMicrophone } from './microphone.ts'
 import { LevelMeter, microphoneTrouble } from './recording.ts'
 import { readTranscript } from './reply.ts'

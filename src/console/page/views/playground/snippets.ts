@@ -4,15 +4,8 @@ import { Section } from '../../components/page-head.ts'
 import { Tabs } from '../../components/tabs.ts'
 import { h } from '../../h.ts'
 import { CHAT_PATH, type ChatOptions, type ChatSide, chatBody } from './chat-stream.ts'
-import {
-  SPEECH_PATH,
-  type SpeechOptions,
-  speechBody,
-  type TranscriptionOptions,
-  termsOf,
-  transcriptionFields,
-  transcriptionPath,
-} from './options.ts'
+import type { SpeechOptions, TranscriptionOptions } from './options.ts'
+import { SPEECH_PATH, speechBody, termsOf, transcriptionFields, transcriptionPath } from './options.ts'
 
 /** The call as code for other programs. A snippet reads the key from the environment and never contains it. */
 interface Snippets {

@@ -13,19 +13,8 @@ import { h } from '../../h.ts'
 import { useLoad } from '../../load.ts'
 import { pathOf } from '../../paths.ts'
 import { useLeaveGuard } from '../../router.ts'
-import {
-  type Answer,
-  type AppKeys,
-  CallFailure,
-  callV1,
-  cancelJob,
-  followJob,
-  isRefusedKey,
-  type JobView,
-  type Transfer,
-  TransferRate,
-  upload,
-} from './calls.ts'
+import type { Answer, AppKeys, JobView, Transfer } from './calls.ts'
+import { CallFailure, callV1, cancelJob, followJob, isRefusedKey, TransferRate, upload } from './calls.ts'
 import {
   type Abilities,
   Options,

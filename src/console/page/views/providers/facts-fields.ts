@@ -5,17 +5,8 @@ import { TextInput } from '../../components/field.ts'
 import { readUsd } from '../../fields.ts'
 import { h } from '../../h.ts'
 import { CAPABILITY_NAMES, FEATURE_WORDS, HINT_WORDS, members } from '../routes/words.ts'
-import {
-  changeOfOthers,
-  type DeclaredFacts,
-  type FactsChange,
-  jsonText,
-  otherFacts,
-  PRICE_PARTS,
-  type PricePart,
-  readJsonObject,
-  withPricePart,
-} from './facts.ts'
+import type { DeclaredFacts, FactsChange, PricePart } from './facts.ts'
+import { changeOfOthers, jsonText, otherFacts, PRICE_PARTS, readJsonObject, withPricePart } from './facts.ts'
 
 interface FactsFieldsProps {
   readonly facts: DeclaredFacts

@@ -8,17 +8,8 @@ import { useSearchText } from '../../components/paged.ts'
 import type { Dates } from '../../components/range.ts'
 import { h } from '../../h.ts'
 import { useWorkspaces } from '../../session.ts'
-import {
-  chipText,
-  filterFault,
-  LOG_FILTERS,
-  LOG_RANGES,
-  type LogFilter,
-  type LogFilterName,
-  type LogRange,
-  logFilterNames,
-  withFilter,
-} from './log-filter.ts'
+import type { LogFilter, LogFilterName, LogRange } from './log-filter.ts'
+import { chipText, filterFault, LOG_FILTERS, LOG_RANGES, logFilterNames, withFilter } from './log-filter.ts'
 
 type Change = (fields: Readonly<Record<string, string | null>>) => void
 

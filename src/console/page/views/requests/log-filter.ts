@@ -133,7 +133,7 @@ export function logFields(
 }
 
 function hourBefore(nowMs: number, hours: number): string {
-  return new Date(Math.floor(nowMs / HOUR_MS) * HOUR_MS - (hours - 1) * HOUR_MS).toISOString()
+  return new Date(Math.floor(nowMs / HOUR_MS) * HOUR_MS - hours * HOUR_MS).toISOString()
 }
 
 /** The query of an address that continues a list after its last row, and ends where the list does. */

@@ -21,17 +21,8 @@ import { lazy } from '../../lazy.ts'
 import { useLoad } from '../../load.ts'
 import { apiPath, pathOf } from '../../paths.ts'
 import { useLeaveGuard, useQuery } from '../../router.ts'
-import {
-  changedBy,
-  type Draft,
-  type Edit,
-  type Editing,
-  keptFields,
-  type RouteIssues,
-  readIssues,
-  useDraft,
-  type ViewContext,
-} from './editing.ts'
+import type { Draft, Edit, Editing, RouteIssues, ViewContext } from './editing.ts'
+import { changedBy, keptFields, readIssues, useDraft } from './editing.ts'
 import { EntryList } from './entries.ts'
 import { TryRequest, useExplain } from './preview.ts'
 import { ChangeLines, DeleteRoute, DiscardDraft, PublishRoute } from './publish.ts'

@@ -13,20 +13,8 @@ import { percent, plural } from '../../format.ts'
 import { h } from '../../h.ts'
 import { lazy } from '../../lazy.ts'
 import { pathOf } from '../../paths.ts'
-import type { ViewContext } from './editing.ts'
-import {
-  type Edit,
-  type EditedEntry,
-  type Editing,
-  type Extent,
-  entryIssues,
-  issueCount,
-  landing,
-  placeByDrag,
-  placeByKey,
-  type RouteIssues,
-  shifts,
-} from './editing.ts'
+import type { Edit, EditedEntry, Editing, Extent, RouteIssues, ViewContext } from './editing.ts'
+import { entryIssues, issueCount, landing, placeByDrag, placeByKey, shifts } from './editing.ts'
 import type { EntryFormProps } from './entry-form.ts'
 import { EntryPicker, type Picked } from './entry-picker.ts'
 import type { Verdict, Verdicts } from './verdicts.ts'

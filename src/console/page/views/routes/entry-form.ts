@@ -7,14 +7,8 @@ import { type Option, Select, TextInput } from '../../components/field.ts'
 import { h } from '../../h.ts'
 import { factsIn } from '../providers/facts.ts'
 import { FactsFields, JsonInput } from '../providers/facts-fields.ts'
-import {
-  type Edit,
-  type EditedEntry,
-  type EntryChange,
-  entryIssues,
-  type RouteIssues,
-  type ViewContext,
-} from './editing.ts'
+import type { Edit, EditedEntry, EntryChange, RouteIssues, ViewContext } from './editing.ts'
+import { entryIssues } from './editing.ts'
 import { members, PROFILE_WORDS } from './words.ts'
 
 const PROFILES: readonly Option<Profile | ''>[] = [

@@ -232,7 +232,7 @@ function RollBack(props: HistoryProps & { readonly version: VersionAnswer; reado
             draft.saved_by,
             ' saved ',
             h(Time, { at: draft.saved_at }),
-            ' is discarded.',
+            ' stays. Publishing it would undo this roll-back.',
           ),
       h(FieldsDiff, {
         before: published?.fields ?? null,

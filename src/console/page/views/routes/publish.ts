@@ -193,9 +193,12 @@ export function DeleteRoute({
 export function DiscardDraft({ draft, onClose }: { readonly draft: Draft; readonly onClose: () => void }) {
   const { known } = draft.saving
   const discard = async () => {
-    await draft.flush()
+    const saved = await draft.flush()
+    // The screen shows whose draft it is instead.
+    if (saved === null) return
     const path = apiPath`/workspaces/${known.workspace}/routes/${known.name}/draft`
-    draft.load(await api.delete<RouteAnswer>(path))
+    const revision = saved.draft === null ? '' : `?revision=${saved.draft.revision}`
+    draft.load(await api.delete<RouteAnswer>(path + revision))
     toast(`Draft of ${known.name} discarded`)
   }
   const count = known.draft?.changes.length ?? 0

@@ -6,16 +6,8 @@ import { Button, Icon, LinkButton } from '../../components/button.ts'
 import { DateFields } from '../../components/date-fields.ts'
 import { Select } from '../../components/field.ts'
 import { PageHead, RangeLinks } from '../../components/page-head.ts'
-import {
-  type Dates,
-  isAskable,
-  rangeOf,
-  type SpanName,
-  spanLabel,
-  spanOf,
-  stepMsOf,
-  timeText,
-} from '../../components/range.ts'
+import type { Dates, SpanName } from '../../components/range.ts'
+import { isAskable, rangeOf, spanLabel, spanOf, stepMsOf, timeText } from '../../components/range.ts'
 import { EmptyState, Loaded, Note } from '../../components/states.ts'
 import { type Column, Table } from '../../components/table.ts'
 import { moment, percent, zone } from '../../format.ts'

@@ -4,8 +4,7 @@
 -- ARGV grant_id micros
 -- Reply {1 | 0, credits}: whether this call booked it, and what the account has
 --
--- A grant is written down as what was booked in truth, so that the grants add up. What expired
--- leases give back counts.
+-- A grant is written down as what was booked in truth, so that the grants add up. What expired leases give back counts.
 
 local SWEPT_AT_ONCE = 500
 

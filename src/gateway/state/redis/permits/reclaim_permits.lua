@@ -5,9 +5,8 @@
 -- ARGV node newest known lease_ms limits
 -- Reply {token ...}: the tokens of the node that got a permit of one of the names
 --
--- `newest`: number of the node's newest token; what it has taken since is left alone
--- `known`: JSON, [token, ...] that hold a permit, wait for one, or are being asked for
--- `limits`: JSON, [[name, most], ...]
+-- `newest`: number of the node's newest token; what it has taken since is left alone `known`: JSON, [token, ...] that
+-- hold a permit, wait for one, or are being asked for `limits`: JSON, [[name, most], ...]
 
 local node, newest, lease_ms, limits = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[4]), cjson.decode(ARGV[5])
 local now = now_ms()

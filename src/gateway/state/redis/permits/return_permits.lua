@@ -5,8 +5,7 @@
 -- Reply {contention ..., token ...}: who else waits, for each of the names; then the tokens of the node that got a permit
 --   of one of them
 --
--- `tokens`: JSON, [token, ...]
--- `limits`: JSON, [[name, most], ...]
+-- `tokens`: JSON, [token, ...] `limits`: JSON, [[name, most], ...]
 --
 -- May arrive more than once, and for tokens that hold nothing.
 

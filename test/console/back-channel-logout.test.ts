@@ -27,7 +27,7 @@ function nodeOf(issuer: TestIssuer) {
   }
   const kept = new Map(['ada', 'ben'].map((name) => [name, sessionOf(name)]))
   const marks = new Set<string>()
-  const state = { isAway: false }
+  const state = { isAway: false, aheadMs: 0 }
   const reach = () => {
     if (state.isAway) throw new Error('the state does not answer')
   }
@@ -48,7 +48,7 @@ function nodeOf(issuer: TestIssuer) {
     catalog: { good: () => ({ signIn: { oidc } }) },
     deps: { log: { info() {}, warn() {} }, secretKeys: [] },
     state: { sessions },
-    clock: systemClock,
+    clock: { ...systemClock, wallNow: () => Date.now() + state.aheadMs },
   }
   const singleSignOn = new SingleSignOn(context as unknown as ConsoleContext)
   /** @returns the status of the answer */
@@ -91,6 +91,17 @@ t.test('refused tokens of strangers suppress no order of the issuer', async (t: 
   t.equal(await order('x.y.z', '203.0.113.1'), 429, 'and all together')
   t.ok(kept.has('ada'))
   t.equal(await order(issuer.logoutToken({ sub: 'ada' }), '192.0.2.7'), 200)
+  t.same([...kept.keys()], ['ben'])
+})
+
+t.test('an order counts that is signed with a key of the last seconds', async (t: Test) => {
+  const { order, kept, state } = nodeOf(issuer)
+  t.equal(await order(issuer.logoutToken({ sub: 'ben' }, 'foreign')), 400)
+  issuer.rotate()
+  const token = issuer.logoutToken({ sub: 'ada' })
+  t.equal(await order(token), 400, 'the keys were just read')
+  state.aheadMs = 3_000
+  t.equal(await order(token), 200)
   t.same([...kept.keys()], ['ben'])
 })
 

@@ -157,6 +157,11 @@ t.test('of two editors one is told that the other was faster', async (t) => {
     CONFLICT,
     'no one publishes what they have not seen',
   )
+  t.match(
+    await admin.delete(`${path}/draft?revision=${revisionOf(first)}`),
+    CONFLICT,
+    'nor does one discard it',
+  )
   t.equal((await second.post(`${path}/publish`, { revision: revisionOf(next) })).status, 200)
   t.match(await second.post(`${path}/publish`, { revision: revisionOf(next) }), CONFLICT, 'nor twice')
 

@@ -182,6 +182,9 @@ t.test('a stream is cut on order', async (t) => {
 t.test('completions, embeddings and what is refused', async (t) => {
   const { text } = await post('/completions', { prompt: 'sos' })
   t.match(JSON.parse(text), { object: 'text_completion', choices: [{ text: '... --- ...' }] })
+  const body = { prompt: 'sos', stream: true }
+  t.notMatch((await post('/completions', body)).text, '"usage"')
+  t.match((await post('/completions', { ...body, stream_options: { include_usage: true } })).text, '"usage"')
   const vectors = async (input: unknown, more: object = {}) =>
     JSON.parse((await post('/embeddings', { input, ...more })).text).data.map(
       ({ embedding }: { embedding: unknown }) => embedding,

@@ -156,6 +156,8 @@ t.test('only so many times, by key', async (t) => {
   t.same(await statuses({ 'fail-times': '2', key: 'a' }, 4), [500, 500, 200, 200])
   t.same(await statuses({ 'fail-times': '1', key: 'b', status: '429' }, 3), [429, 200, 200])
   t.same(await statuses({ 'fail-times': '1' }, 2), [500, 200])
+  for (const slow of [{ 'piece-delay-ms': '1' }, { 'read-bytes-per-second': '100000000' }])
+    t.same(await statuses({ 'fail-times': '1', key: Object.keys(slow)[0]!, ...slow }, 2), [200, 200])
   t.same(await statuses({ 'fail-times': '0', key: 'c', status: '500' }, 1), [200])
   t.match(await (await call({ 'fail-times': '1', key: 'd', empty: 'true' })).json(), { text: '' })
   t.match(await (await call({ 'fail-times': '1', key: 'd', empty: 'true' })).json(), { text: 'sos' })

@@ -21,8 +21,12 @@ const fields = (query: string, workspace: string | null = 'acme') => {
 }
 
 t.test('filters are fields of the address, and of the API', async (t) => {
-  t.same(fields(''), { workspace: 'acme', from: '2026-11-15T11:00:00.000Z' }, 'whole hours, which sums know')
-  t.same(fields('range=1h'), { workspace: 'acme', from: '2026-11-22T10:00:00.000Z' })
+  t.same(fields(''), { workspace: 'acme', from: '2026-11-15T10:00:00.000Z' }, 'whole hours, which sums know')
+  t.same(
+    fields('range=1h'),
+    { workspace: 'acme', from: '2026-11-22T09:00:00.000Z' },
+    'not less than was asked for',
+  )
   t.same(fields('range=all'), { workspace: 'acme' })
   t.same(fields('range=nonsense&outcome=maybe&status='), fields(''))
   t.same(fields('outcome=failed').outcome, 'error', 'as the newest requests call it')
@@ -47,7 +51,7 @@ t.test('a continued list keeps its beginning', async (t) => {
   const next = continuedSearch(search, logFields('acme', read(search), NOW_MS), last)
   t.same(fields(next), {
     ...{ workspace: 'acme', app: 'web' },
-    ...{ from: '2026-11-15T11:00:00.000Z', to: '2026-11-20T10:00:00.251Z' },
+    ...{ from: '2026-11-15T10:00:00.000Z', to: '2026-11-20T10:00:00.251Z' },
   })
   const all = continuedSearch('?range=all', logFields('acme', read('range=all'), NOW_MS), last)
   t.same(fields(all), { workspace: 'acme', to: '2026-11-20T10:00:00.251Z' })

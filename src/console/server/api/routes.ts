@@ -83,7 +83,7 @@ export function routeEndpoints(context: ConsoleContext): ConsoleRoute[] {
     consoleEndpoint(context, 'PUT', PATH, { body: RouteBody }, replaceRoute),
     consoleEndpoint(context, 'DELETE', PATH, {}, deleteRoute),
     consoleEndpoint(context, 'PUT', `${PATH}/draft`, { body: DraftBody }, putDraft),
-    consoleEndpoint(context, 'DELETE', `${PATH}/draft`, {}, deleteDraft),
+    consoleEndpoint(context, 'DELETE', `${PATH}/draft`, { query: DiscardQuery }, deleteDraft),
     consoleEndpoint(context, 'POST', `${PATH}/publish`, { body: PublishBody }, postPublication),
     consoleEndpoint(context, 'GET', `${PATH}/versions`, { query: VersionsQuery }, listVersions),
     consoleEndpoint(context, 'POST', `${PATH}/rollback`, { body: RollBackBody }, postRollBack),

@@ -174,6 +174,29 @@ t.test('its answers, and what the vendor behind it was asked', { timeout: 60_000
     t.match(await refusal(transcripts.delete('tj_nobody')), /^JOB_NOT_FOUND: /)
   })
 
+  await t.test('deletes a resumable upload with its transcript', async (t) => {
+    const authorization = `Bearer ${gateway.key}`
+    const created = await fetch(`${gateway.url}/v1/uploads`, {
+      method: 'POST',
+      headers: {
+        ...{ authorization, 'tus-resumable': '1.0.0', 'upload-length': String(wav.length) },
+        'content-type': 'application/offset+octet-stream',
+      },
+      body: new Uint8Array(wav),
+    })
+    const place = created.headers.get('location') ?? ''
+    const look = () =>
+      fetch(new URL(place, gateway.url), {
+        method: 'HEAD',
+        headers: { authorization, 'tus-resumable': '1.0.0' },
+      })
+    t.equal((await look()).status, 200)
+    const audio_url = `https://larkway.invalid/upload/${place.split('/').at(-1)}`
+    const { id } = await transcripts.transcribe({ audio_url }, POLLING)
+    await transcripts.delete(id)
+    t.equal((await look()).status, 404)
+  })
+
   await t.test('what is not served says so as the client reads it', async (t) => {
     const says = async (method: string, path: string) => {
       const asked = await fetch(`${gateway.url}/assemblyai/${path}`, { method })

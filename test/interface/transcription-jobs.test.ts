@@ -86,6 +86,14 @@ t.test('a transcript of hours is read in pages, however large it is', async (t) 
   t.match((await show(api, large)).job, { result: null, result_url: String }, 'the whole is at a URL')
   for (const query of ['from=-1', 'from=1s', 'from=', 'from=1&from=2', 'to=0', 'from=5&to=5', 'from=1e3'])
     t.match(await show(api, large, `?${query}`), { status: 400, error: { code: 'INVALID_REQUEST' } }, query)
+  const spoken = await submit(api)
+  await api.claim(spoken)
+  await succeed(api, spoken, JSON.stringify({ ...transcript(20), segments: [] }))
+  t.match((await show(api, spoken, '?from=20&to=30')).job.result, {
+    content: 'w4 w5',
+    segments: [],
+    words: [{ word: 'w4' }, { word: 'w5' }],
+  })
   const timeless = await submit(api)
   await api.claim(timeless)
   await succeed(api, timeless, JSON.stringify({ content: 'said', segments: [], words: [] }))

@@ -1,7 +1,7 @@
 import { u16be, u32be } from './bytes.ts'
 import { type Measure, UNKNOWN } from './measure.ts'
 
-import type { AudioWindow } from './window.ts'
+import { type AudioWindow, RANGE_BYTES } from './window.ts'
 
 /** The facts of STREAMINFO (RFC 9639 section 8.2), from its first byte after the block header. */
 export interface FlacStream {
@@ -21,6 +21,9 @@ export interface FlacFrame {
   readonly headerBytes: number
 }
 
+/** Bits of a sample in sound that is hardly compressed, the headers of frames included. */
+const SAMPLE_BITS_MAX = 40
+
 /**
  * STREAMINFO's count of samples, or the end of the last frame when that is later or the count is missing. Two ranges.
  *
@@ -30,7 +33,11 @@ export async function probeFlac(window: AudioWindow, start: number): Promise<Mea
   const stream = flacStream(await window.from(start + 8, 34))
   if (!stream) return UNKNOWN
   const { bytes } = await window.tail()
-  const samples = Math.max(stream.samples, lastSample(bytes, stream))
+  const last = lastSample(bytes, stream)
+  const samples = Math.max(stream.samples, last)
+  // No frame confirms a count that is too small for all the bytes.
+  const isDoubtful = last === 0 && (window.size - start) * 8 > samples * stream.channels * SAMPLE_BITS_MAX
+  if (isDoubtful && window.size > RANGE_BYTES) return { ...UNKNOWN, channels: stream.channels }
   return { channels: stream.channels, durationSeconds: samples > 0 ? samples / stream.sampleRate : null }
 }
 

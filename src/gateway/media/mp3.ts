@@ -64,7 +64,9 @@ async function sample(
   if (ends === null) return null
   const { end, tailAt } = ends
   const closing = tally((await window.from(tailAt, STEP_BYTES)).subarray(0, end - tailAt), first)
-  const middle = tally(await window.from(from + Math.floor((end - from) / 2), STEP_BYTES), first)
+  // One that no caller can prepare: frames elsewhere might be smaller, and more of them.
+  const place = from + Math.floor(Math.random() * Math.max(0, end - from - STEP_BYTES))
+  const middle = tally(await window.from(place, STEP_BYTES), first)
   const parts = [opening, middle, closing]
   if (parts.some((part) => part.frames === 0)) return null
 

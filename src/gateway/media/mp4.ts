@@ -241,7 +241,11 @@ async function readLeaf(window: AudioWindow, box: Box, draft: Draft): Promise<vo
       Object.assign(draft, descriptionOf((await window.from(box.from, length)).subarray(0, length)))
       break
     case 'stts':
-      Object.assign(draft, await sumTimes(window, box))
+      draft.tableTicks = await sumTimes(window, box)
+      break
+    case 'stsz':
+    case 'stz2':
+      draft.samples = u32be(await window.from(box.from, 12), 8)
       break
     case 'elst':
       draft.editedTicks = await sumEdits(window, box)
@@ -273,13 +277,12 @@ async function forEntries(
   }
 }
 
-async function sumTimes(window: AudioWindow, box: Box): Promise<Pick<Draft, 'tableTicks' | 'samples'>> {
-  const sums = { tableTicks: 0, samples: 0 }
+async function sumTimes(window: AudioWindow, box: Box): Promise<number> {
+  let ticks = 0
   await forEntries(window, box, 8, (bytes, at) => {
-    sums.samples += u32be(bytes, at)
-    sums.tableTicks += u32be(bytes, at) * u32be(bytes, at + 4)
+    ticks += u32be(bytes, at) * u32be(bytes, at + 4)
   })
-  return sums
+  return ticks
 }
 
 /** Empty edits, whose media time is -1, delay the sound and add none. */
@@ -297,7 +300,7 @@ async function sumEdits(window: AudioWindow, box: Box): Promise<number> {
  * Facts of the first sample entry of an `stsd`. The entry itself often says 2 for mono AAC, so the decoder's own
  * configuration goes first. ISO/IEC 14496-12 section 12.2.3; QuickTime File Format, Sound Sample Descriptions
  */
-function descriptionOf(bytes: Uint8Array): Description {
+export function descriptionOf(bytes: Uint8Array): Description {
   if (bytes.length < 8 + 28) return UNDESCRIBED
   const entry = 8
   const isQuickTime2 = u16be(bytes, entry + 16) === 2

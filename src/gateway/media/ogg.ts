@@ -10,7 +10,12 @@ const PAGE_MAX_BYTES = 27 + 255 + 255 * 255
 const HEADER_MAX_BYTES = 27 + 255
 /** Header, lengths, and enough of the first packet to know its codec: STREAMINFO in Ogg FLAC reaches farthest. */
 const STEP_BYTES = HEADER_MAX_BYTES + 64
+const CONTINUED = 0x01
 const FIRST_PAGE = 0x02
+/** Places at which packets are counted. */
+const PLACES = 2
+/** How many times the length by positions the packets may have. */
+const UNLIKELY = 2
 /** More streams in a row are not counted. */
 const STREAMS_MAX = 1000
 
@@ -18,6 +23,8 @@ export interface Page {
   readonly serial: number
   readonly sequence: number
   readonly isFirst: boolean
+  /** It begins within a packet. */
+  readonly isContinued: boolean
   /** Samples up to the end of the last packet that ends here; null when none does. */
   readonly position: number | null
   /** Packets that end here. */
@@ -39,6 +46,10 @@ interface Stream {
   /** Position of the first sample, which is not 0 in a recording that began in a running stream. */
   start: number | null
   end: number
+  /** Samples by what the packets say themselves; 0: they do not. */
+  counted: number
+  /** Samples of the packet before. */
+  perPacket: number
 }
 
 /**
@@ -51,16 +62,47 @@ export async function probeOgg(window: AudioWindow): Promise<Measure> {
   const looksAtEnd = window.seekable && window.size > RANGE_BYTES
   const reached = await readPages(window, 0, streams, looksAtEnd)
   const [stream] = streams
-  if (looksAtEnd && !(stream && (await readLastPage(window, stream)))) {
-    await readPages(window, reached, streams, false)
-  }
+  const isTold =
+    stream !== undefined &&
+    looksAtEnd &&
+    (await readLastPage(window, stream)) &&
+    (await isLikely(window, stream))
+  if (looksAtEnd && !isTold) await readPages(window, reached, streams, false)
   const [first] = streams
   const seconds = streams.reduce((sum, one) => sum + streamSeconds(one), 0)
   return { channels: first?.channels ?? null, durationSeconds: seconds > 0 ? seconds : null }
 }
 
-function streamSeconds({ start, end, preSkip, sampleRate }: Stream): number {
-  return start === null ? 0 : Math.max(0, end - start - preSkip) / sampleRate
+/** Positions alone would let a caller name the price: where the packets have far more, they count. */
+function streamSeconds({ start, end, preSkip, sampleRate, counted }: Stream): number {
+  if (start === null) return 0
+  const positioned = end - start
+  return Math.max(0, (counted > UNLIKELY * positioned ? counted : positioned) - preSkip) / sampleRate
+}
+
+/** Whether the length may be that of all the bytes, by the packets at some places that no caller can prepare. */
+async function isLikely(window: AudioWindow, stream: Stream): Promise<boolean> {
+  if (stream.packetSamples !== opusSamples) return true
+  let bytes = 0
+  let samples = 0
+  for (let count = 0; count < PLACES; count += 1) {
+    const place = Math.floor(Math.random() * Math.max(0, window.size - 2 * PAGE_MAX_BYTES))
+    const view = await window.from(place, 2 * PAGE_MAX_BYTES)
+    for (let at = indexOf(view, 'OggS', 0); at >= 0; ) {
+      const page = readPage(view, at)
+      const isWhole = page !== null && at + page.bytes <= view.length
+      if (isWhole && page.serial === stream.serial) samples += samplesOn(page, view, at, stream)
+      if (isWhole) bytes += page.bytes
+      at = indexOf(view, 'OggS', at + (isWhole ? page.bytes : 1))
+    }
+  }
+  const seconds = bytes === 0 ? 0 : ((samples / bytes) * window.size) / stream.sampleRate
+  return seconds <= UNLIKELY * streamSeconds(stream)
+}
+
+function samplesOn(page: Page, bytes: Uint8Array, at: number, stream: Stream): number {
+  if (!page.isContinued) stream.perPacket = stream.packetSamples(bytes, at + page.contentAt)
+  return page.packets * stream.perPacket
 }
 
 /** Goes through pages from `at` on, until the sound has begun when that is enough. Returns where it stopped. */
@@ -102,6 +144,7 @@ export function readPage(bytes: Uint8Array, at: number): Page | null {
     serial: u32le(bytes, at + 14),
     sequence: u32le(bytes, at + 18),
     isFirst: ((bytes[at + 5] ?? 0) & FIRST_PAGE) !== 0,
+    isContinued: ((bytes[at + 5] ?? 0) & CONTINUED) !== 0,
     position: hasPosition ? u64le(bytes, at + 6) : null,
     packets,
     contentAt: 27 + segments,
@@ -118,16 +161,15 @@ function addPage(page: Page, bytes: Uint8Array, streams: Stream[]): void {
   const stream = streams.findLast((one) => one.serial === page.serial)
   // Position 0 is that of header pages.
   if (!stream || page.position === null || page.position === 0) return
-  if (stream.start === null) {
-    const samples = page.packets * stream.packetSamples(bytes, page.contentAt)
-    stream.start = Math.max(0, page.position - samples)
-  }
+  const samples = samplesOn(page, bytes, 0, stream)
+  stream.start ??= Math.max(0, page.position - samples)
+  if (stream.packetSamples === opusSamples) stream.counted += samples
   stream.end = Math.max(stream.end, page.position)
 }
 
 /** The stream that begins with this page, by its first packet; null when it is not sound. */
 function readStream({ serial, contentAt: at }: Page, bytes: Uint8Array): Stream | null {
-  const begin = { serial, preSkip: 0, start: null, end: 0 }
+  const begin = { serial, preSkip: 0, start: null, end: 0, counted: 0, perPacket: 0 }
   if (latin1(bytes, at, 8) === 'OpusHead') {
     const channels = bytes[at + 9] ?? 0
     const preSkip = u16le(bytes, at + 10)

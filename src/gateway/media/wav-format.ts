@@ -38,6 +38,12 @@ export function readWavFormat(chunk: Uint8Array): WavFormat {
   }
 }
 
+/** Bytes of one sample of all channels, whatever the chunk says of blocks; null: of a codec with other blocks. */
+export function frameBytes({ codec, channels, bitsPerSample }: WavFormat): number | null {
+  if (codec === WAV_CODEC.aLaw || codec === WAV_CODEC.muLaw) return channels
+  return codec === WAV_CODEC.pcm || codec === WAV_CODEC.float ? channels * Math.ceil(bitsPerSample / 8) : null
+}
+
 /** Four bits each, behind a head for each channel that has one or two more. What the chunk says no decoder goes by. */
 function samplesOfAdpcm(codec: number, channels: number, blockBytes: number): number {
   const [headBytes, more] = codec === WAV_CODEC.msAdpcm ? [7, 2] : [4, 1]

@@ -1,6 +1,6 @@
 import { latin1, u32le, u64le } from './bytes.ts'
 import { type Measure, UNKNOWN } from './measure.ts'
-import { readWavFormat, WAV_CODEC, type WavFormat } from './wav-format.ts'
+import { frameBytes, readWavFormat, WAV_CODEC, type WavFormat } from './wav-format.ts'
 import type { AudioWindow } from './window.ts'
 
 /** Chunks in front of the audio; real files have a handful. */
@@ -44,13 +44,10 @@ function measure(format: WavFormat | null, dataBytes: number, factSamples: numbe
 }
 
 function seconds(format: WavFormat, dataBytes: number, factSamples: number): number {
-  const { codec, channels, sampleRate, bytesPerSecond, blockBytes, bitsPerSample, samplesPerBlock } = format
+  const { codec, sampleRate, bytesPerSecond, blockBytes, samplesPerBlock } = format
+  const ofFrame = frameBytes(format)
+  if (ofFrame !== null) return dataBytes / ofFrame / sampleRate
   switch (codec) {
-    case WAV_CODEC.pcm:
-    case WAV_CODEC.float:
-    case WAV_CODEC.aLaw:
-    case WAV_CODEC.muLaw:
-      return dataBytes / (channels * Math.ceil(bitsPerSample / 8)) / sampleRate
     case WAV_CODEC.msAdpcm:
     case WAV_CODEC.imaAdpcm:
       return ((dataBytes / blockBytes) * samplesPerBlock) / sampleRate

@@ -130,15 +130,19 @@ function readCluster(bytes: Buffer): { timeMs: number; blocks: Buffer } {
   return { timeMs, blocks: bytes.subarray(at + 2 + length) }
 }
 
-/** An Ogg Opus stream with its pages of sound `times` over: four seconds each, less the pre-skip once. */
-export function opusOgg(times: number): Buffer {
+/**
+ * An Ogg Opus stream with its pages of sound `times` over: four seconds each, less the pre-skip once.
+ *
+ * @param part of the positions that are true
+ */
+export function opusOgg(times: number, part = 1n): Buffer {
   const [head, tags, ...sound] = oggPages(fixture('ogg-opus-mono.ogg'))
   const length = 192_312n
   const pages = Array.from({ length: times }, (_, round) =>
     sound.map((page, index) => {
       const copy = Buffer.from(page)
       copy[5] = round === times - 1 && index === sound.length - 1 ? 4 : 0
-      copy.writeBigInt64LE(copy.readBigInt64LE(6) + BigInt(round) * length, 6)
+      copy.writeBigInt64LE((copy.readBigInt64LE(6) + BigInt(round) * length) / part, 6)
       copy.writeUInt32LE(2 + round * sound.length + index, 18)
       return copy
     }),

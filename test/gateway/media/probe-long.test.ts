@@ -96,6 +96,14 @@ const CASES: readonly Case[] = [
   },
   { name: 'ogg', bytes: long.opusOgg(80), seconds: 80 * (4 + OPUS_PRE_SKIP_SECONDS), channels: 1 },
   {
+    name: 'ogg whose positions claim a hundredth',
+    bytes: long.opusOgg(400, 100n),
+    // All packets of 20 ms, those included whose end the positions cut off.
+    seconds: 400 * 201 * 0.02 - OPUS_PRE_SKIP_SECONDS,
+    channels: 1,
+    needsPass: true,
+  },
+  {
     name: 'ogg of two streams',
     bytes: Buffer.concat([long.opusOgg(160), fixture('ogg-opus-stereo.ogg')]),
     seconds: 160 * (4 + OPUS_PRE_SKIP_SECONDS) + 3,

@@ -3,6 +3,7 @@ import { limitsOf } from '../../../contracts/catalog.ts'
 import { GatewayError } from '../../../contracts/errors.ts'
 import { newJobId } from '../../../contracts/ids.ts'
 import type { Job } from '../../../contracts/jobs.ts'
+import { uploadIdIn } from '../../../contracts/uploads.ts'
 import type { CallContext } from '../../call/context/call-context.ts'
 import type { ReceivedAudio } from '../../edge/body.ts'
 import type { Exchange } from '../../edge/exchange.ts'
@@ -119,11 +120,15 @@ export const deleteTranscript = endpoint({
   answers: [TRANSCRIPT],
   errors: ['JOB_NOT_FOUND'],
   async handle({ exchange, context, deps }) {
-    const { services, jobs, secretKeys } = deps
+    const { services, jobs, secretKeys, uploads } = deps
     const { principal } = context
     const id = jobIdOf(exchange, context)
     const job = ownJob(await services.state.jobs.get(id), principal)
-    const upload = uploadIn(job.door?.audioUrl ?? '', principal.workspace.id, secretKeys)
+    const url = job.door?.audioUrl ?? ''
+    const upload = uploadIn(url, principal.workspace.id, secretKeys)
+    const resumable = uploadIdIn(url)
+    const owner = { workspace: principal.workspace.id, app: principal.app.id }
+    if (resumable !== null) await uploads.alone(resumable, () => uploads.remove(resumable, owner))
     const { limits } = services.snapshot()
     const erased = await eraseJob(job, upload, { ...jobs, jobs: services.state.jobs, limits })
     await services.references?.forget({ workspace: principal.workspace.id, callId: id })

@@ -114,14 +114,16 @@ function pageOf(text: string, { from, to }: ResultPage): object {
   const result = JSON.parse(text) as {
     readonly content: string
     readonly segments: readonly (Timed & { readonly text: string })[]
-    readonly words: readonly Timed[]
+    readonly words: readonly (Timed & { readonly word: string })[]
   }
-  if (result.segments.length === 0 && result.content !== '')
+  if (result.segments.length + result.words.length === 0 && result.content !== '')
     throw invalidField('from', MUST.beLeftOut('the job was submitted without `timestamps`'))
   const isOnPage = ({ start }: Timed) => start >= from && start < to
   const segments = result.segments.filter(isOnPage)
-  const content = segments.map((segment) => segment.text.trim()).join(' ')
-  return { ...result, content, segments, words: result.words.filter(isOnPage) }
+  const words = result.words.filter(isOnPage)
+  const texts =
+    result.segments.length > 0 ? segments.map(({ text }) => text.trim()) : words.map(({ word }) => word)
+  return { ...result, content: texts.join(' '), segments, words }
 }
 
 async function resultView(job: Job, exchange: Exchange, deps: Dependencies, page: ResultPage | null) {

@@ -7,6 +7,7 @@ import { BY_GAIN, levelOfSize, NO_SOUND, Uncuttable } from './sound.ts'
 
 /** Room for a frame and the header of the next. */
 const STEP_BYTES = MPEG_FRAME_MAX_BYTES + 4
+const RUN_FRAMES = 4
 /** Lines of the spectrum of a granule. */
 const LINES = 576
 
@@ -55,11 +56,16 @@ async function* frames(stream: ByteStream, first: MpegFrame): AsyncGenerator<Pac
 async function nextFrame(stream: ByteStream, like: MpegFrame | null): Promise<MpegFrame | null> {
   let passed = 0
   for (;;) {
-    const view = stream.view.length < STEP_BYTES ? await stream.fill(STEP_BYTES) : stream.view
+    let view = stream.view.length < STEP_BYTES ? await stream.fill(STEP_BYTES) : stream.view
     let at = 0
     for (; at + 4 <= view.length; at += 1) {
       const frame = mpegFrame(view, at)
-      if (frame === null || (like !== null && !sameStream(frame, like))) continue
+      if (frame === null) continue
+      if (like !== null && !sameStream(frame, like)) {
+        view = await stream.fill(at + RUN_FRAMES * STEP_BYTES)
+        if (isRun(view, at)) throw new Uncuttable('streams that follow one another')
+        continue
+      }
       if (at + frame.bytes > view.length) {
         if (!stream.ended) break
         continue
@@ -75,6 +81,18 @@ async function nextFrame(stream: ByteStream, like: MpegFrame | null): Promise<Mp
     stream.skip(at)
     if (at === 0) await stream.fill(stream.view.length + 1)
   }
+}
+
+/** Whether so many frames of one stream are there that they are no chance. */
+function isRun(view: Uint8Array, from: number): boolean {
+  const first = mpegFrame(view, from)
+  let at = from
+  for (let count = 0; count < RUN_FRAMES; count += 1) {
+    const frame = mpegFrame(view, at)
+    if (first === null || frame === null || !sameStream(frame, first)) return false
+    at += frame.bytes
+  }
+  return true
 }
 
 function isFollowed(view: Uint8Array, at: number, frame: MpegFrame, isLast: boolean): boolean {

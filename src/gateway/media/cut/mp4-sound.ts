@@ -1,6 +1,6 @@
 import type { AudioReader, AudioRef } from '../../../contracts/audio.ts'
 import { latin1, u32be, u64be } from '../bytes.ts'
-import { type Box, readBox } from '../mp4.ts'
+import { type Box, descriptionOf, readBox } from '../mp4.ts'
 import type { ByteStream } from './byte-stream.ts'
 import { type Mp4Track, Mp4Writer } from './mp4-writer.ts'
 import { BY_SIZE, levelOfSize, type Packet, type Sound, Uncuttable } from './sound.ts'
@@ -155,12 +155,15 @@ function primingOf(bytes: Uint8Array, edits: Box | undefined): number {
 
 /** Samples of the tables of a file without fragments (ISO/IEC 14496-12, 8.6.1.2, 8.7). */
 function* tabled({ tables, boxes, timescale, sampleBytes }: Found): Generator<Sample> {
-  const [times, sizes, chunks] = ['stts', 'stsz', 'stsc'].map((name) => boxes.get(name))
+  const [times, sizes, chunks, description] = ['stts', 'stsz', 'stsc', 'stsd'].map((name) => boxes.get(name))
   const offsets = boxes.get('stco') ?? boxes.get('co64')
   if (times === undefined || sizes === undefined || chunks === undefined || offsets === undefined)
     throw new Uncuttable('no tables of samples')
   const isLong = offsets.type === 'co64'
   const ticks = runs(tables, times)
+  // As the length of the whole is told: a table alone would let a caller name the price of its parts.
+  const facts = description && descriptionOf(tables.subarray(description.from, description.end))
+  const leastTicks = (facts?.sampleSeconds ?? 0) * timescale
   const total = u32be(tables, sizes.from + 8)
   if (sampleBytes === 0 && total * 4 > sizes.end - sizes.from - 12)
     throw new Uncuttable('sizes that are missing')
@@ -177,7 +180,7 @@ function* tabled({ tables, boxes, timescale, sampleBytes }: Found): Generator<Sa
     for (let done = 0; done < perChunk; ) {
       const count = Math.max(1, Math.min(Math.floor(group), perChunk - done))
       const size = sampleBytes === 0 ? u32be(tables, sizes.from + 12 + index * 4) : sampleBytes * count
-      yield { at, bytes: size, ticks: ticks(count), count }
+      yield { at, bytes: size, ticks: Math.max(ticks(count), leastTicks * count), count }
       at += size
       done += count
       index += count

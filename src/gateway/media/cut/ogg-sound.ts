@@ -28,6 +28,8 @@ interface Codec {
   readonly drops: Pick<Sound, 'silenceDrop' | 'skipDrop'>
   /** Packets in front of the sound. */
   readonly headers: number
+  /** Ticks that a packet has at most, where only its page tells. */
+  readonly mostTicks: number
   /** Ticks of a packet; null: only its page tells. */
   ticks(bytes: Uint8Array): number | null
   level(packet: Packet): number
@@ -131,7 +133,7 @@ function packetsOn(view: Uint8Array, page: Page, begun: readonly Uint8Array[]) {
 /** Packets with their lengths: the codec's own, or their page's in equal shares. */
 async function* timed(packets: AsyncGenerator<PagePacket>, codec: Codec): AsyncGenerator<Packet> {
   let waiting: Uint8Array[] = []
-  let before = 0
+  let before: number | null = null
   for await (const { bytes, position } of packets) {
     const ticks = codec.ticks(bytes)
     if (ticks !== null) {
@@ -143,6 +145,8 @@ async function* timed(packets: AsyncGenerator<PagePacket>, codec: Codec): AsyncG
       if (waiting.length > UNTIMED_MAX) throw new Uncuttable('packets without a time')
       continue
     }
+    // A recording that began in a running stream does not begin at 0.
+    before ??= Math.max(0, position - waiting.length * codec.mostTicks)
     const share = Math.max(0, position - before) / waiting.length
     for (const one of waiting) yield { bytes: one, ticks: share }
     waiting = []
@@ -158,6 +162,7 @@ function codecOf(head: Uint8Array): Codec {
       preSkip: u16le(head, 10),
       drops: BY_SIZE,
       headers: 2,
+      mostTicks: 0,
       ticks: (bytes) => opusSamples(bytes, 0),
       level: sizeLevel(OPUS_RATE),
       heads: ([first]) => [opusHead(first!), emptyTags('OpusTags')],
@@ -171,6 +176,7 @@ function codecOf(head: Uint8Array): Codec {
     preSkip: 0,
     drops: BY_SIZE,
     headers: isVorbis ? 3 : 2 + u32le(head, 68),
+    mostTicks: isVorbis ? (1 << ((head[28] ?? 0) >>> 4)) / 2 : u32le(head, 56) * u32le(head, 64),
     ticks: () => null,
     level: sizeLevel(rate),
     heads: ([first, , ...others]) =>
@@ -205,6 +211,7 @@ function flacCodec(head: Uint8Array): Codec {
     preSkip: 0,
     drops: BY_LOUDNESS,
     headers: 1 + ((head[7] ?? 0) << 8) + (head[8] ?? 0),
+    mostTicks: 0,
     ticks: (bytes) => readFrame(bytes, 0, facts)?.samples ?? 0,
     level: ({ bytes, ticks }) => flacLevel(bytes.length, ticks, facts),
     renumber() {

@@ -1,5 +1,5 @@
 import { latin1, u32le, u64le } from '../bytes.ts'
-import { readWavFormat, WAV_CODEC, type WavFormat } from '../wav-format.ts'
+import { frameBytes, readWavFormat, WAV_CODEC, type WavFormat } from '../wav-format.ts'
 import type { ByteStream } from './byte-stream.ts'
 import { BY_LOUDNESS, NO_SOUND, type Packet, type Sound, type SoundWriter, Uncuttable } from './sound.ts'
 
@@ -23,7 +23,8 @@ interface Head {
 /** RIFF and RF64: blocks of samples behind a head. */
 export async function openWav(stream: ByteStream): Promise<Sound> {
   const { format, chunk, bytes } = await readWavHead(stream)
-  const { blockBytes, sampleRate, channels } = format
+  const { sampleRate, channels } = format
+  const blockBytes = frameBytes(format) ?? format.blockBytes
   if (blockBytes === 0 || sampleRate === 0 || channels === 0) throw new Uncuttable('no size of samples')
   const blockTicks = ticksOfBlock(format)
   const most = Math.max(1, Math.floor(PACKET_MAX_BYTES / blockBytes))
@@ -114,8 +115,8 @@ type ReadSample = (view: DataView, at: number) => number
 /** Reads a sample as a number from -1 to 1; null: none of the codec. */
 function readerOf(codec: number, bytes: number): ReadSample | null {
   if (codec === WAV_CODEC.float) {
-    if (bytes === 4) return (view, at) => view.getFloat32(at, true) || 0
-    return bytes === 8 ? (view, at) => view.getFloat64(at, true) || 0 : null
+    if (bytes === 4) return (view, at) => clamped(view.getFloat32(at, true))
+    return bytes === 8 ? (view, at) => clamped(view.getFloat64(at, true)) : null
   }
   // The seven bits below the sign of a companded sample are its logarithm, inverted in one of both laws.
   if (codec === WAV_CODEC.muLaw)
@@ -127,6 +128,11 @@ function readerOf(codec: number, bytes: number): ReadSample | null {
   if (bytes === 2) return (view, at) => view.getInt16(at, true) / 0x8000
   if (bytes === 3) return (view, at) => view.getInt16(at + 1, true) / 0x8000
   return bytes === 4 ? (view, at) => view.getInt32(at, true) / 0x8000_0000 : null
+}
+
+/** One that is none, or without an end, must not make everything beside it silence. */
+function clamped(sample: number): number {
+  return Math.max(-1, Math.min(1, sample || 0))
 }
 
 function companded(code: number): number {

@@ -1,4 +1,4 @@
-import { latin1, u16be } from '../bytes.ts'
+import { indexOf, latin1, u16be } from '../bytes.ts'
 import { OPUS_RATE, opusSamples } from '../opus.ts'
 import {
   BLOCK,
@@ -26,6 +26,8 @@ import { mp3Level } from './mp3-sound.ts'
 import type { Packet, Sound, SoundWriter } from './sound.ts'
 import { BY_GAIN, BY_SIZE, levelOfSize, Uncuttable } from './sound.ts'
 
+/** How a cluster begins. */
+const CLUSTER_BYTES = '\x1fC\xb6u'
 /** Ticks per second of what is written and told: milliseconds, as recorders write them. */
 const RATE = 1000
 const MASTERS: ReadonlySet<number> = new Set([SEGMENT, INFO, TRACKS, CLUSTER, BLOCK_GROUP])
@@ -93,12 +95,17 @@ async function readWebmHead(stream: ByteStream): Promise<Head> {
   }
 }
 
-async function nextElement(stream: ByteStream): Promise<Element | null> {
-  const view = stream.view.length < 16 ? await stream.fill(16) : stream.view
-  if (view.length < 2) return null
-  const element = readElement(view, 0)
-  if (element === null) throw new Uncuttable('no element where there should be one')
-  return element
+/** @param isForgiving a damaged place is passed over, up to the next cluster, as players do */
+async function nextElement(stream: ByteStream, isForgiving = false): Promise<Element | null> {
+  for (;;) {
+    const view = stream.view.length < 16 ? await stream.fill(16) : stream.view
+    if (view.length < 2) return null
+    const element = readElement(view, 0)
+    if (element !== null) return element
+    if (!isForgiving) throw new Uncuttable('no element where there should be one')
+    const next = indexOf(view, CLUSTER_BYTES, 1)
+    stream.skip(next > 0 ? next : Math.max(1, view.length - 3))
+  }
 }
 
 /** Passes over an element, or over its header where its children are read. */
@@ -144,7 +151,7 @@ async function* blocks(stream: ByteStream, { track, scaleMs }: Head): AsyncGener
   let held: Held | null = null
   let stepMs = 0
   for (;;) {
-    const element = await nextElement(stream)
+    const element = await nextElement(stream, true)
     if (element === null) break
     const { id, headerBytes, size } = element
     if (id === CLUSTER_TIMESTAMP) {

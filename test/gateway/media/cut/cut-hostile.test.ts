@@ -1,8 +1,10 @@
 import fc from 'fast-check'
 import t from 'tap'
+import type { Audio } from '../../../../src/contracts/audio.ts'
 import { GatewayError } from '../../../../src/contracts/errors.ts'
 import type { CutPlan } from '../../../../src/contracts/parts.ts'
 import { cutSound } from '../../../../src/gateway/media/cut/cutting.ts'
+import { planWhole } from '../../../../src/gateway/media/cut/plan.ts'
 import { NO_SOUND, type Sound, Uncuttable } from '../../../../src/gateway/media/cut/sound.ts'
 import { WAV_CODEC } from '../../../../src/gateway/media/wav-format.ts'
 import { change, mutated } from '../../../support/mutations.ts'
@@ -98,4 +100,76 @@ t.test('packets that last no time are not held without end', async (t) => {
   const sink = () => ({ write: async () => {}, finish: async () => null })
   await t.rejects(cutSound(sound, plainPlan(10, { skipsSilence: true }), sink, 0), { name: 'Uncuttable' })
   t.ok(given < 100_000, `${given} packets`)
+})
+
+/** Seconds of sound that the parts of a file are charged for, cut whole and in pieces of a second. */
+async function chargedSeconds(bytes: Uint8Array): Promise<readonly number[]> {
+  const cuts = [
+    planWhole,
+    (audio: Audio) => plainPlan(1, { durationSeconds: audio.durationSeconds, overlapSeconds: 0 }),
+  ]
+  const charged: number[] = []
+  for (const plan of cuts) {
+    const { parts } = await cutFile(bytes, (audio) => plan(audio, true))
+    charged.push(parts.reduce((sum, { soundSeconds }) => sum + soundSeconds, 0))
+  }
+  return charged
+}
+
+t.test('what a file says of itself does not make its parts shorter, or longer', async (t) => {
+  const wav = (blockBytes: number) => {
+    const bytes = Buffer.from(fixture('wav-s16-stereo.wav'))
+    bytes.writeUInt16LE(blockBytes, 32)
+    return bytes
+  }
+  const timed = Buffer.from(fixture('mp4-moov-first.m4a'))
+  const times = timed.indexOf('stts')
+  for (let entry = 0; entry < timed.readUInt32BE(times + 8); entry += 1)
+    timed.writeUInt32BE(1, times + 16 + entry * 8)
+  const late = Buffer.from(fixture('ogg-vorbis.ogg'))
+  for (let at = late.indexOf('OggS'); at >= 0; at = late.indexOf('OggS', at + 4)) {
+    const position = late.readBigInt64LE(at + 6)
+    if (position > 0n) late.writeBigInt64LE(position + 3600n * 44_100n, at + 6)
+  }
+  for (const [name, bytes, original] of [
+    ['wav of large blocks', wav(65_534), 'wav-s16-stereo.wav'],
+    ['wav of small blocks', wav(1), 'wav-s16-stereo.wav'],
+    ['mp4 of short samples', timed, 'mp4-moov-first.m4a'],
+    ['ogg that began in a running stream', late, 'ogg-vorbis.ogg'],
+    [
+      'webm with zeros at its end',
+      Buffer.concat([fixture('webm-piped.webm'), Buffer.alloc(4096)]),
+      'webm-piped.webm',
+    ],
+  ] as const) {
+    const { decoded_seconds: seconds } = VERDICTS[original]!
+    for (const charged of await chargedSeconds(bytes))
+      t.ok(charged > 0.9 * seconds && charged < 1.3 * seconds, `${name}: ${charged} s of ${seconds} s`)
+  }
+})
+
+t.test('sound behind a stream of another rate is not left out', async (t) => {
+  const joined = Buffer.concat([fixture('mp3-cbr-bare.mp3'), ...Array(3).fill(fixture('mp3-mpeg2.mp3'))])
+  await t.rejects(chargedSeconds(joined), /streams that follow one another/)
+  const tagged = Buffer.concat([fixture('mp3-id3v1.mp3'), fixture('mp3-id3v1.mp3')])
+  t.equal((await chargedSeconds(tagged)).length, 2, 'of the same rate it is one')
+})
+
+t.test('a sample without an end makes no silence of the others', async (t) => {
+  const format = Buffer.alloc(16)
+  format.writeUInt16LE(WAV_CODEC.float, 0)
+  format.writeUInt16LE(1, 2)
+  format.writeUInt32LE(8_000, 4)
+  format.writeUInt32LE(32_000, 8)
+  format.writeUInt16LE(4, 12)
+  format.writeUInt16LE(32, 14)
+  const sound = Buffer.alloc(4 * 8_000 * 20)
+  for (let at = 0; at < sound.length / 4; at += 1)
+    sound.writeFloatLE(0.3 * Math.sin(at / 5) * (at < 80_000 ? 1 : 0), at * 4)
+  const [before = 0] = await chargedSeconds(wavOf(format, sound))
+  for (const sample of [Number.POSITIVE_INFINITY, Number.NaN, 1e30]) {
+    sound.writeFloatLE(sample, 400_000)
+    const [after = 0] = await chargedSeconds(wavOf(format, sound))
+    t.ok(Math.abs(after - before) < 1, `${after} s are heard, of ${before} s`)
+  }
 })

@@ -55,7 +55,8 @@ export function resolveFacts(
     capabilities,
     limits: { ...table?.limits, ...limits } as ModelFacts['limits'],
   }
-  const livePrice = entry.live === undefined ? agreed.find((one) => one.live !== undefined)?.live : undefined
+  const livePrice =
+    entry.live?.price === undefined ? agreed.find((one) => one.live !== undefined)?.live : undefined
   if (livePrice !== undefined && facts.live !== undefined)
     Object.assign(facts, { live: { ...facts.live, price: livePrice } })
   for (const capability of declared.capabilities ?? []) checkProtocol(capability, protocol, path, issues)

@@ -44,9 +44,13 @@ export function decisionOf(
 
 const MINUTE_US = 60_000_000
 
+/** Longest time of units, microseconds: Redis counts several of them exactly. Units return by the same measure. */
+const UNITS_US_MAX = 2 ** 51
+
 /** Time in which units come back, whole microseconds; rounded up, so that the rate is never exceeded. */
 export function unitsUs({ perMinute }: UnitBucket, units: number): number {
-  return Math.ceil((units * MINUTE_US) / perMinute)
+  const us = Math.ceil((units * MINUTE_US) / perMinute)
+  return Math.max(-UNITS_US_MAX, Math.min(us, UNITS_US_MAX))
 }
 
 /** Microseconds until a bucket with so much missing has the units; what is more than all of it takes a full one. */

@@ -308,6 +308,15 @@ t.test('what is reserved covers every price that the size may fall under', async
   const cheaper: Price = { ...TIERED, tiers: [{ over_input_tokens: 10, per_1m_input_tokens_usd: 1 }] }
   t.equal(reserved(cheaper, chat('a'.repeat(20))), 0.01001, 'a cheaper tier takes nothing away')
   t.equal(reserved({ tiers: [{ over_input_tokens: 1 }] }, short), null, 'a price that is not known')
+  const toJSON = () => t.fail('audio is no text')
+  const { payload } = transcriptionCall({
+    audio: { source: { kind: 'memory', blocks: [{ toJSON } as never] } },
+  })
+  const heard: Price = { ...TIERED, audio_tokens_per_second: 10 }
+  const [plain, sized] = [{ ...heard, tiers: [] }, heard].map((price) =>
+    highestCost(entry({ facts: facts({ price }) }), callOf('transcription', payload)),
+  )
+  t.ok(sized! > plain!, 'audio may be of any size')
 })
 
 t.test('what is reserved covers every tier of service that may answer', async (t) => {

@@ -49,6 +49,8 @@ t.test('the price of a contract: the entry, the workspace, the provider, the tab
     ['acme', 1, 0.24],
     ['other', 1, 0.24],
   ])
+  const facts = { features: [], hints: [], limits: { max_session_seconds: 60 } }
+  t.same(pricesIn({ provider: { prices: list }, entry: { live: facts } })[0], ['acme', 0.2, 0.24])
   const live = { prices: { stt: { 'nova-3': { live: { per_hour_usd: 0.1 } } } } }
   t.same(pricesIn({ acme: live }), [
     ['acme', 0.462, 0.1],

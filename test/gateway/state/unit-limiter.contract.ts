@@ -1,5 +1,6 @@
 import type { Test } from 'tap'
 import type { UnitBucket, UnitLimiter } from '../../../src/contracts/rate-limit.ts'
+import { unitsUs } from '../../../src/gateway/state/bucket.ts'
 
 /** A bucket from which nothing comes back while a test runs. */
 export function slowBucket(id: string, perMinute = 10): UnitBucket {
@@ -37,6 +38,15 @@ export function unitLimiterContract(t: Test, start: (t: Test) => Promise<UnitLim
     t.match(await limiter.take([bucket], -100, true), { buckets: [{ remaining: 10, resetMs: 0 }] })
     t.match(await limiter.take([bucket], 30, true), { retryAfterMs: 0, buckets: [{ remaining: 0 }] })
     t.match(await limiter.take([bucket], 1, true), { retryAfterMs: 0 }, 'what is due is always taken')
+  })
+
+  t.test('what takes ages is owed, and given back to both buckets', async (t) => {
+    const limiter = await start(t)
+    const [own, shared] = [slowBucket('ages', 1), slowBucket('ages-shared', 1_000_000)]
+    t.match(await limiter.take([own, shared], 128e9), { retryAfterMs: 0 })
+    const { buckets } = await limiter.take([own, shared], -128e9, true)
+    t.match(buckets, [{ resetMs: 0 }, { resetMs: 0 }])
+    t.ok(Number.isSafeInteger(2 * unitsUs(own, 128e9)), 'Redis counts it exactly')
   })
 
   t.test('two buckets give both, or neither', async (t) => {

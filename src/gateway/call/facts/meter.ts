@@ -480,6 +480,8 @@ function pricesFor(
  * audio have no bound: each provider counts them in its own way.
  */
 function mostTokens(payload: unknown): number {
+  // Its bytes may be among it, whose JSON takes the loop for seconds.
+  if ('audio' in (payload as object) && 'options' in (payload as object)) return Number.POSITIVE_INFINITY
   const { messages = [] } = payload as Partial<ChatCall>
   const isText = messages.every(({ parts }) => parts.every(({ type }) => type === 'text'))
   return isText ? JSON.stringify(payload).length : Number.POSITIVE_INFINITY

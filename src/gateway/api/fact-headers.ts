@@ -92,18 +92,20 @@ function usageHeader(name: string): string {
 /** Warnings alone; none without any. */
 export function warningHeaders(lines: readonly string[]): Record<string, string> {
   const warnings = asciiJson(lines)
-  return warnings === '[]' ? {} : { 'x-lk-warnings': warnings }
+  return warnings === '[]' ? {} : { [WARNINGS_HEADER]: warnings }
 }
+
+const WARNINGS_HEADER = 'x-lk-warnings'
 
 /** Puts the warnings among the headers of an answer into the names that the clients of a door have for fields. */
 export function nameWarnings(headers: Record<string, string>, names: Readonly<Record<string, string>>): void {
-  const lines = headers['x-lk-warnings']
+  const lines = headers[WARNINGS_HEADER]
   if (lines === undefined) return
   // A line begins there; a quote within one has a backslash before it.
   const named = lines.replace(/(?<=[[,]")[\w.]+(?=: )/g, (name) =>
     Object.hasOwn(names, name) ? (names[name] ?? name) : name,
   )
-  headers['x-lk-warnings'] = named
+  headers[WARNINGS_HEADER] = named
 }
 
 /** The same for a stream: what is known of it when it begins. */

@@ -46,9 +46,7 @@ export function optional<Value extends TSchema>(value: Value, description: strin
 
 /** A field whose effect the caller would miss: with a value it is refused, with the reason or what to do instead. */
 export function refusedField(why: string) {
-  return Type.Optional(
-    Type.Union([Type.Null(), Type.Array(Type.Unknown(), { maxItems: 0 })], { description: why }),
-  )
+  return Type.Optional(Type.Null({ description: why }))
 }
 
 /** A field that many endpoints share. Beyond the safe integers JSON does not carry the number that was meant. */

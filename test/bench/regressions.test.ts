@@ -56,10 +56,7 @@ t.test('noise of a few percent passes, and so does what got better', async (t) =
 })
 
 t.test('the bounds', async (t) => {
-  const last = entry({
-    [ME]: { value: 1, unit: 'µs', ratio: 1 },
-    [RSS]: { value: 1, unit: 'MiB', ratio: 1 },
-  })
+  const last = entry({ [ME]: { value: 1, unit: 'µs', ratio: 1 }, [RSS]: { value: 1, unit: 'MiB', ratio: 1 } })
   for (const [name, unit, bound, reference] of [
     [ME, 'µs', PAIR_BOUND, { base: 'abc', last }],
     [RSS, 'MiB', PAIR_BOUND, { base: 'abc', last }],

@@ -169,9 +169,7 @@ function appOf(route: string, purposes: readonly string[]) {
       route: fc.constant(route),
       capability_routes: fc.record(
         Object.fromEntries(CAPABILITIES.map((name) => [name, fc.constant(route)])),
-        {
-          requiredKeys: [],
-        },
+        { requiredKeys: [] },
       ),
       purposes: fc
         .subarray([...purposes])

@@ -21,10 +21,7 @@ const FILE = {
     },
   },
   workspaces: {
-    acme: {
-      apps: { web: { route: 'voice' } },
-      keys: [{ id: 'key_web', app: 'web', sha256: hashKey(KEY) }],
-    },
+    acme: { apps: { web: { route: 'voice' } }, keys: [{ id: 'key_web', app: 'web', sha256: hashKey(KEY) }] },
   },
 }
 
@@ -76,9 +73,7 @@ t.test('features that a model keeps one by one only are told', async (t) => {
 t.test('the key itself does as well as its id', async (t) => {
   const { code, output } = await runInProcess(
     ['route', 'explain', '--key', KEY, '--endpoint', 'transcription'],
-    {
-      cwd,
-    },
+    { cwd },
   )
   t.equal(code, 0)
   t.match(output, /^1 +openai\/whisper-1 .* taken\n2 +eleven\/scribe_v2 /m)

@@ -27,11 +27,7 @@ t.test('a long answer is compressed for a client that takes it', async (t) => {
   // As browsers ask over HTTPS and of their own machine, and as they do over the network without.
   const shrunk = await raw(node, long, { cookie, 'accept-encoding': 'gzip, deflate, br' })
   const zipped = await raw(node, long, { cookie, 'accept-encoding': 'gzip, deflate' })
-  const same = {
-    vary: 'accept-encoding',
-    'content-type': 'application/json',
-    'cache-control': 'no-store',
-  }
+  const same = { vary: 'accept-encoding', 'content-type': 'application/json', 'cache-control': 'no-store' }
   t.match(shrunk.headers, { 'content-encoding': 'br', ...same })
   t.match(zipped.headers, { 'content-encoding': 'gzip', ...same })
   const plain = await raw(node, long, { cookie })

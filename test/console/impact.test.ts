@@ -174,10 +174,7 @@ t.test('a draft is held against the requests that were really served', async (t)
     const third = await callAll(key)
     t.equal(third.filter(({ status }) => status === 422).length, alone.refused.draft)
     await until(async () => (await impact()).requests === 33)
-    t.match(await impact({ fields: both }), {
-      refused: { published: 15, draft: 0, newly: 0 },
-      moves: [],
-    })
+    t.match(await impact({ fields: both }), { refused: { published: 15, draft: 0, newly: 0 }, moves: [] })
   })
 })
 

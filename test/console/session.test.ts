@@ -166,11 +166,7 @@ t.test('a change is made only when it comes from the page itself', async (t) => 
     const headers = Object.fromEntries(Object.entries(given).map(([header, text]) => [header, value(text)]))
     const description = `round ${++round}`
     const body = { description, enabled: true }
-    const told = await visitor.ask('/workspaces/acme/purposes/letters', {
-      method: 'PUT',
-      body,
-      headers,
-    })
+    const told = await visitor.ask('/workspaces/acme/purposes/letters', { method: 'PUT', body, headers })
     t.equal(told.status, isMade ? 200 : 403, name)
     // Only the token can be had anew: whoever is refused for it is told so.
     const param = 'x-lk-csrf' in given ? 'x-lk-csrf' : null

@@ -260,15 +260,9 @@ t.test('a run of a job is told by its submission, and asks providers', async (t)
   const ran = { became: 'succeeded', chargedMicros: 0 } as const
   const paid = trailOf('acme', {}, [attempt('one', 30)])
   paid.money.costUsd = 0.5
-  recorder.ran(job, paid, {
-    ...ran,
-    milliseconds: 41.7,
-  })
+  recorder.ran(job, paid, { ...ran, milliseconds: 41.7 })
   const failure = new GatewayError('UPSTREAM_ERROR')
-  recorder.ran(job, trailOf('acme', { failure }, [attempt('one', 3, true)]), {
-    ...ran,
-    milliseconds: 5,
-  })
+  recorder.ran(job, trailOf('acme', { failure }, [attempt('one', 3, true)]), { ...ran, milliseconds: 5 })
   await recorder.close()
   const [seen] = await state.samples.since(0)
   t.match(seen?.workspaces, [{ workspace: 'acme', requests: 0, upstream: [{ calls: 2, failed: 1 }] }])

@@ -61,11 +61,7 @@ t.test('a webhook is set, tried, and taken away', async (t) => {
   t.match(JSON.parse(delivery?.body ?? ''), { type: 'webhook.test', job_id: null })
   t.ok(delivery && isVerified(String(secret), delivery))
   behave = answering(503)
-  t.match((await operator.ask('POST', `${HOOK}/test`)).body, {
-    ok: false,
-    status: 503,
-    reason: 'status 503',
-  })
+  t.match((await operator.ask('POST', `${HOOK}/test`)).body, { ok: false, status: 503, reason: 'status 503' })
   behave = (line) => line.reset()
   t.match((await admin.ask('POST', `${HOOK}/test`)).body, { ok: false, status: null, reason: /\w/ })
 

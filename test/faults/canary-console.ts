@@ -119,10 +119,7 @@ export const CONSOLE_CASES: Readonly<Record<string, Case>> = {
   'POST /console/api/workspaces/:workspace/routes/:route/publish': sends(
     'POST',
     `${ROUTE}/publish`,
-    ({ prompt }) => ({
-      revision: 1,
-      note: prompt,
-    }),
+    ({ prompt }) => ({ revision: 1, note: prompt }),
   ),
   'GET /console/api/workspaces/:workspace/routes/:route/versions': looks(`${ROUTE}/versions`),
   'GET /console/api/workspaces/:workspace/routes/:route/shadow': looks(`${ROUTE}/shadow`),

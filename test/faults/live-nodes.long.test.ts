@@ -40,10 +40,7 @@ function connect(t: Test, fleet: Pick<Fleet, 'node' | 'authorizationOf'>, at: nu
 
 t.test(
   'a killed node is charged what it held, once, and its sessions count no more',
-  {
-    skip: withoutServers,
-    timeout: 400_000,
-  },
+  { skip: withoutServers, timeout: 400_000 },
   async (t) => {
     const fleet = await startNodes(t, { live_max_sessions_per_key: SESSIONS })
     const state = await fleet.openState()
@@ -118,10 +115,7 @@ const LETTERS = 'abdefgiklmnoprstuvw'
 
 t.test(
   'a node that is stopped tells its sessions, and those that go on at another one lose no word',
-  {
-    skip: withoutServers,
-    timeout: 240_000,
-  },
+  { skip: withoutServers, timeout: 240_000 },
   async (t) => {
     const fleet = await startNodes(t, {})
     const dice = new Dice(7)

@@ -48,10 +48,7 @@ async function start(t: Test, { fault, atOnce, ...servers }: RigOptions) {
     ...jobTenants({
       upstreamUrl: ear.url,
       provider: { concurrency: atOnce },
-      entry: {
-        limits: { max_audio_seconds: MAX_SECONDS },
-        price: { per_hour_usd: 3600 * PRICE_PER_SECOND },
-      },
+      entry: { limits: { max_audio_seconds: MAX_SECONDS }, price: { per_hour_usd: 3600 * PRICE_PER_SECOND } },
       terms: { credits_usd: CREDITS, grant_id: 'first' },
     }),
     ...servers,

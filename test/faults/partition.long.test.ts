@@ -159,9 +159,7 @@ t.test(
       nodes: 1,
       redis: { url: watched.url },
       providers: { paid: { kind: 'sandbox', access: 'platform' } },
-      workspaces: {
-        paid: { entries: [entryAt('paid')], terms: { credits_usd: 10, grant_id: 'first' } },
-      },
+      workspaces: { paid: { entries: [entryAt('paid')], terms: { credits_usd: 10, grant_id: 'first' } } },
     })
     const text = wordsOf(26)
     const audio = liveAudio(text)

@@ -10,10 +10,7 @@ const quantile = (sorted: readonly number[], share: number) =>
 
 t.test(
   'three nodes share the permits of an account, and one tenant keeps no other one waiting',
-  {
-    skip: withoutServers,
-    timeout: 120_000,
-  },
+  { skip: withoutServers, timeout: 120_000 },
   async (t) => {
     const nodes = await startPermitNodes(t)
     const { provider } = nodes

@@ -43,11 +43,7 @@ const CALLERS: Readonly<Record<SoakKind, { readonly pauseMs: number; readonly ca
 
 /** Mixed traffic on the nodes of a fleet, until it is stopped. */
 export class SoakCallers {
-  readonly tally: SoakTally = {
-    done: countsOf(),
-    broken: countsOf(),
-    faults: [],
-  }
+  readonly tally: SoakTally = { done: countsOf(), broken: countsOf(), faults: [] }
   readonly #t: Test
   readonly #fleet: Fleet
   readonly #authorization: string

@@ -51,9 +51,7 @@ async function startNodes(t: Test, origin: string, s3: S3Server): Promise<Fleet>
     nodes: 2,
     redis: {},
     s3,
-    providers: {
-      mouth: { ...account, capabilities: ['audio_output'], price: { per_1k_characters_usd: 1 } },
-    },
+    providers: { mouth: { ...account, capabilities: ['audio_output'], price: { per_1k_characters_usd: 1 } } },
     workspaces: {
       acme: {
         entries: [{ provider: 'mouth', model: 'tts-1' }],

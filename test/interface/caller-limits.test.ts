@@ -104,11 +104,7 @@ t.test('the limits of a plan, a workspace and an app', async (t) => {
         t.match(await outcomeOf(gateway, caller, '/v1/transcription', within[way]!), { status: 200 }, way)
         t.match(
           await outcomeOf(gateway, caller, '/v1/transcription', beyond[way]!),
-          {
-            status: 413,
-            code: 'AUDIO_TOO_LARGE',
-            details: { limit: 'max_audio_bytes', limit_bytes: most },
-          },
+          { status: 413, code: 'AUDIO_TOO_LARGE', details: { limit: 'max_audio_bytes', limit_bytes: most } },
           `${caller}, ${way}`,
         )
       }

@@ -406,10 +406,7 @@ t.test('a provider that dies, or answers, before the body is whole', async (t: T
       onPart: (request) => answer(request, 413, { err_msg: 'too large' }),
       seen: [2, 0],
     },
-    'answers a part of it: it is asked with the whole': {
-      onPart: answerTranscript,
-      seen: [2, 0],
-    },
+    'answers a part of it: it is asked with the whole': { onPart: answerTranscript, seen: [2, 0] },
   } satisfies Record<string, EarOptions & { readonly seen: readonly number[] }>
   for (const [name, { onPart, seen }] of Object.entries(cases) as [
     string,

@@ -398,11 +398,7 @@ t.test(
     t.match(await send(gateway, 'k-whole'), { status: 200 })
     const response = await fetch(`${gateway.url}/v1/transcription`, {
       method: 'POST',
-      headers: {
-        ...gateway.authorization,
-        'idempotency-key': 'k-whole',
-        'content-type': 'application/json',
-      },
+      headers: { ...gateway.authorization, 'idempotency-key': 'k-whole', 'content-type': 'application/json' },
       body: `{"stream":false,"audio":"${WAV.toString('base64')}","stream":true}`,
     })
     t.match(await response.json(), { error: { code: 'INVALID_REQUEST', param: 'stream' } })

@@ -32,10 +32,7 @@ async function start(t: Test) {
       eu: { ...provider, region: 'eu-west-1', retention: { days: 7 }, training: 'never' },
       strict: { ...provider, region: 'eu', retention: 'zero', training: 'never' },
     },
-    routes: {
-      free: { workspace: 'free', entries },
-      bound: { workspace: 'bound', entries },
-    },
+    routes: { free: { workspace: 'free', entries }, bound: { workspace: 'bound', entries } },
     workspaces: {
       free: {
         credits_usd: 1,

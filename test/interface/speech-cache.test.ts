@@ -232,10 +232,7 @@ t.test('events find what is kept, and fill it', async (t) => {
       cache === 'miss' || pieces.every(({ length }) => length > 0 && length <= 65_536),
       'no event is large',
     )
-    t.same(done, {
-      type: 'speech.audio.done',
-      usage: { input_tokens: 0, output_tokens: 0, total_tokens: 0 },
-    })
+    t.same(done, { type: 'speech.audio.done', usage: { input_tokens: 0, output_tokens: 0, total_tokens: 0 } })
     return { cache, cost, audio: Buffer.concat(pieces.map((piece) => Buffer.from(piece, 'base64'))) }
   }
   t.match(await hear(), { cache: 'miss', cost: '0.005', audio: long })

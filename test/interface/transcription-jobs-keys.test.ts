@@ -39,9 +39,7 @@ function send(api: JobsApi, key: string, sent: Sent = {}): Promise<Answered> {
   const parts = Object.entries(fields).map(([name, body]) => ({ name, body }))
   const { contentType, body } = multipart(
     [{ name: 'file', filename: `${boundary}.wav`, body: wav }, ...parts],
-    {
-      boundary,
-    },
+    { boundary },
   )
   return api.ask('POST', path, { headers: keyed(contentType), body })
 }

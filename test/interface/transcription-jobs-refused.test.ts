@@ -124,11 +124,7 @@ const ROWS: Readonly<Record<string, Row>> = {
     code: 'UNSUPPORTED_AUDIO_FORMAT',
     sent: form({}, Buffer.alloc(50_000, 'no audio ')),
   },
-  'a program stream': {
-    status: 415,
-    code: 'UNSUPPORTED_AUDIO_FORMAT',
-    sent: form({}, PROGRAM_STREAM),
-  },
+  'a program stream': { status: 415, code: 'UNSUPPORTED_AUDIO_FORMAT', sent: form({}, PROGRAM_STREAM) },
   'audio over its limit': { status: 413, code: 'AUDIO_TOO_LARGE', sent: form({}, filledWav(1_000_001, 1)) },
   'base64 over its limit': {
     status: 413,

@@ -7,9 +7,6 @@ const RECORDS = Number(process.env.LARKWAY_TEST_USAGE_RECORDS ?? 10_000_000)
 
 t.test(
   `nothing is lost, and nothing twice, of ${RECORDS} records`,
-  {
-    skip: withoutServers,
-    timeout: 1_750_000,
-  },
+  { skip: withoutServers, timeout: 1_750_000 },
   (t) => killWhileWriting(t, RECORDS),
 )

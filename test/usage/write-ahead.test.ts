@@ -264,10 +264,7 @@ t.test(
     const child = spawn(
       process.execPath,
       ['--no-warnings', '--input-type=module-typescript', '-e', WRITER, root],
-      {
-        stdio: ['ignore', 'pipe', 'inherit'],
-        cwd: new URL('../..', import.meta.url),
-      },
+      { stdio: ['ignore', 'pipe', 'inherit'], cwd: new URL('../..', import.meta.url) },
     )
     let said = ''
     child.stdout.setEncoding('utf8').on('data', (text: string) => {

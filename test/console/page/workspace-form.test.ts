@@ -43,10 +43,7 @@ t.test('a workspace that is loaded and saved stays as it was', async (t) => {
   })
   const nothing = { plan: null, budget_usd_per_month: null, trial: null, rate_limit: null, end_users: null }
   const bare: WorkspaceAnswer = { ...ACME, name: 'acme', ...nothing }
-  t.same(workspaceBody(workspaceForm(bare), bare), {
-    name: null,
-    ...nothing,
-  })
+  t.same(workspaceBody(workspaceForm(bare), bare), { name: null, ...nothing })
 })
 
 t.test('terms of end users are set and taken away, those of single ones stay', async (t) => {

@@ -8,11 +8,7 @@ import { startEdge } from '../../support/edge.ts'
 import { gatewayRig } from '../../support/gateway-rig.ts'
 
 /** Every way in which an endpoint admits its callers. */
-const WAYS = {
-  usual: {},
-  unlimited: { limited: false },
-  ofWorkspace: { ofWorkspace: true },
-} as const
+const WAYS = { usual: {}, unlimited: { limited: false }, ofWorkspace: { ofWorkspace: true } } as const
 
 const DESCRIBED = {
   kind: 'none',

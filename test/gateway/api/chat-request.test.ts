@@ -149,9 +149,7 @@ t.test('what is left out is told, but for what would choose the route', async (t
   ])
   t.match(said({ audio: { voice: 'ash' } }), [/^audio: ignored/])
   const named = read({ messages: [...HELLO, { role: 'user', content: 'hi', name: 'ada' }] })
-  t.match(named.payload, {
-    extras: [{ name: 'messages[].name', value: [null, 'ada'], required: false }],
-  })
+  t.match(named.payload, { extras: [{ name: 'messages[].name', value: [null, 'ada'], required: false }] })
   const many = said(Object.fromEntries(Array.from({ length: 1000 }, (_, i) => [`${'x'.repeat(100)}${i}`, i])))
   t.equal(many.length, 21)
   t.equal(many[20], '980 further unknown fields, ignored')

@@ -81,10 +81,7 @@ const someEvent: fc.Arbitrary<Event> = fc.oneof(
   { weight: 2, arbitrary: passing(12_000) },
   { weight: 1, arbitrary: passing(700_000) },
   { weight: 9, arbitrary: fc.constant<Event>({ kind: 'succeed' }) },
-  {
-    weight: 9,
-    arbitrary: fc.record({ kind: fc.constant('fail' as const), failure: someFailure }),
-  },
+  { weight: 9, arbitrary: fc.record({ kind: fc.constant('fail' as const), failure: someFailure }) },
   { weight: 6, arbitrary: fc.constant<Event>({ kind: 'admit' }) },
   { weight: 1, arbitrary: fc.constant<Event>({ kind: 'release' }) },
 )

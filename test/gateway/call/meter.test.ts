@@ -356,10 +356,7 @@ t.test('a cost is never nothing, however small, and small ones compare', async (
   const of = (usd: number) =>
     expectedCost(
       entry({ facts: facts({ price: { per_1m_input_tokens_usd: usd } }) }),
-      callOf('embeddings', {
-        input: ['four'],
-        dimensions: null,
-      }),
+      callOf('embeddings', { input: ['four'], dimensions: null }),
     )
   t.ok(of(0.02) < of(0.13), 'though both come to one micro-USD')
   t.equal(

@@ -16,9 +16,7 @@ const read = (console: unknown, env: Record<string, string> = { SECRET: 'secret'
 
 t.test('without a word about it, keys sign in and nobody else', async (t) => {
   for (const fields of [undefined, {}])
-    t.match(read(fields), {
-      signIn: { keys: true, sessionMs: 43_200_000, idleMs: 7_200_000, oidc: null },
-    })
+    t.match(read(fields), { signIn: { keys: true, sessionMs: 43_200_000, idleMs: 7_200_000, oidc: null } })
 })
 
 t.test('what a configuration says of single sign-on is served, with what it does not say', async (t) => {

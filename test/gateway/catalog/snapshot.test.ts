@@ -107,11 +107,7 @@ t.test('what end users may spend and ask, and single ones where they differ', as
     endUsersAfter({
       budget_usd: { per_month: 2.5 },
       rate_limit: { requests_per_minute: 30, burst: 5 },
-      overrides: {
-        vip: { budget_usd: { per_month: 50 } },
-        bot: { rate_limit: { burst: 1 } },
-        same: {},
-      },
+      overrides: { vip: { budget_usd: { per_month: 50 } }, bot: { rate_limit: { burst: 1 } }, same: {} },
     }),
     {
       isHashed: false,

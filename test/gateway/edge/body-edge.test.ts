@@ -28,11 +28,7 @@ async function startReceiver(t: Test, options: RigOptions & { limits?: Partial<L
     method: 'POST',
     path: '/v1/transcription',
     async handle(exchange) {
-      const received = await receiveAudio(exchange, {
-        spool: rig.spool,
-        limits,
-        workspace: 'acme',
-      })
+      const received = await receiveAudio(exchange, { spool: rig.spool, limits, workspace: 'acme' })
       try {
         const { fields, source } = received
         const audio = source.kind === 'audio' ? source.audio : null

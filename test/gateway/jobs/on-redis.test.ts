@@ -117,10 +117,7 @@ t.test('what one gives back the other one does; what is cancelled ends', async (
   const id = await rig.hear(SOUND)
   const cancelled = await rig.hear(SOUND)
   t.ok(await waitUntil(() => upstream.received.length === 2))
-  t.match(await rig.cancel(cancelled, false), {
-    status: 'processing',
-    cancelRequested: true,
-  })
+  t.match(await rig.cancel(cancelled, false), { status: 'processing', cancelRequested: true })
   t.match(await rig.ended(cancelled), { status: 'cancelled' })
   await first.stop(0)
   upstream.behave('ear', {})

@@ -37,10 +37,7 @@ t.test('while a provider works: the request ends, and is metered at its estimate
   const id = await rig.hear(SOUND)
   t.ok(await waitUntil(() => upstream.received.length === 1))
   t.match(await rig.cancel(id, true), { status: 'processing', cancelRequested: true })
-  t.match(await rig.ended(id), {
-    status: 'cancelled',
-    facts: { policy_version_id: 'pv_0123456789abcdef' },
-  })
+  t.match(await rig.ended(id), { status: 'cancelled', facts: { policy_version_id: 'pv_0123456789abcdef' } })
   t.ok(await waitUntil(() => upstream.received[0]?.state === 'left'))
   t.ok(await waitUntil(() => rig.ends().length === 1))
   t.match(rig.ends()[0], { status: 'cancelled', estimated: true, cost_usd: 0.0001 })

@@ -33,10 +33,7 @@ const TranscriptParams = Type.Object(
     language_detection: Type.Optional(Type.Boolean()),
     language_detection_options: Type.Optional(
       Type.Object(
-        {
-          fallback_language: Type.String(),
-          on_no_speech_detected: Type.Enum(['error', 'fallback']),
-        },
+        { fallback_language: Type.String(), on_no_speech_detected: Type.Enum(['error', 'fallback']) },
         { additionalProperties: false },
       ),
     ),

@@ -34,9 +34,7 @@ function keptOf(
   return { kept, result: reader.end() }
 }
 
-const openai = (delta: object, end: string | null) => ({
-  choices: [{ index: 0, delta, finish_reason: end }],
-})
+const openai = (delta: object, end: string | null) => ({ choices: [{ index: 0, delta, finish_reason: end }] })
 const tool = (piece: object) => openai({ tool_calls: [{ index: 0, ...piece }] }, null)
 const anthropic = (delta: object) => ({ type: 'content_block_delta', index: 0, delta })
 const gemini = (text: string, more: object) => ({

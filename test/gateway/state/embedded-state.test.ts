@@ -133,11 +133,7 @@ t.test('everything is there after a restart', async (t) => {
 
   const { state: second } = await start(t, file)
   t.same(await second.accounts.show(workspace, NO_TERMS), view)
-  t.match(figuresOf(view), {
-    creditsMicros: 975,
-    reservedMicros: 20,
-    spentByKey: { key_one: 25, key_2: 7 },
-  })
+  t.match(figuresOf(view), { creditsMicros: 975, reservedMicros: 20, spentByKey: { key_one: 25, key_2: 7 } })
   t.match(await second.ledger.look(workspace, stored), {
     state: 'stored',
     result: { body: { text: 'kept' } },

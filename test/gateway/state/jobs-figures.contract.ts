@@ -48,10 +48,7 @@ export function jobsFiguresContract(t: Test, start: (t: Test) => Promise<StateUn
 
     await jobs.cancel(heard.id, owner, KEEP)
     await jobs.cancel(heard.id, owner, KEEP)
-    t.same(shown(await jobs.figures()), {
-      waiting: ['queue bulk 2+0'],
-      ended: ['transcription cancelled 1'],
-    })
+    t.same(shown(await jobs.figures()), { waiting: ['queue bulk 2+0'], ended: ['transcription cancelled 1'] })
   })
 
   t.test('figures: every way to an end is counted once', async (t) => {

@@ -256,9 +256,7 @@ function recovered(t: Test, start: (t: Test) => Promise<StateUnderTest>): void {
     for (const isRecorded of [false, true]) {
       const before = await figures()
       const token = newToken()
-      await lease(token, {
-        ...{ from: null, held: reserve(0, { leaseMs: LONG_MS }) },
-      })
+      await lease(token, { ...{ from: null, held: reserve(0, { leaseMs: LONG_MS }) } })
       const next = newToken()
       const held = { held: reserve(PART, { leaseMs: SHORT_MS }), used: both(700), more: NOTHING }
       await lease(next, { from: { token, charge: charged(0) }, ...held })

@@ -111,11 +111,7 @@ const OPERATIONS: readonly Operation[] = [
     prepare: begun,
     run: ({ ledger }, { workspace, token, slotId }) => ledger.cancel({ workspace, token, slotId }),
   },
-  {
-    command: 'look_at_slot',
-    prepare: begun,
-    run: look,
-  },
+  { command: 'look_at_slot', prepare: begun, run: look },
   {
     command: 'show_account',
     prepare: begun,

@@ -156,10 +156,7 @@ t.test(
     for (let round = 0; round < 40; round += 1) {
       const clock = new VirtualClock()
       const budgetBytes = dice.one([MIB / 2, 4 * MIB, 64 * MIB])
-      const { budget, spool, open } = await createRig(t, {
-        budgetBytes,
-        clock,
-      })
+      const { budget, spool, open } = await createRig(t, { budgetBytes, clock })
       const body = noise(1 + dice.below(3 * MIB))
       const writer = open(body.length)
       const arriving = writer.arriving!()

@@ -70,11 +70,7 @@ t.test('what breaks off leaves nothing, and is told as it came', async (t) => {
 
 t.test('the host is read only as fast as the audio finds a place', async (t) => {
   const clock = new VirtualClock()
-  const { spool, budget, open } = await createRig(t, {
-    budgetBytes: 2 * MIB,
-    uploadsMax: 1,
-    clock,
-  })
+  const { spool, budget, open } = await createRig(t, { budgetBytes: 2 * MIB, uploadsMax: 1, clock })
   const other = open(3 * MIB)
   const started = other.start()
   await clock.advance(1_000)

@@ -135,9 +135,7 @@ test('a secret is for the end user of the request that made it, whatever its hol
 
 test('sessions of another kind are refused, and so is a secret elsewhere', async (t) => {
   const { rig, url } = await open(t)
-  const { value } = await clientOf(rig).realtime.clientSecrets.create({
-    session: { type: 'transcription' },
-  })
+  const { value } = await clientOf(rig).realtime.clientSecrets.create({ session: { type: 'transcription' } })
   const refusal = async (query: string, authorization = rig.authorization) => {
     const caller = new LiveClient(t, new WebSocket(url + query, { headers: { authorization } }))
     await caller.closed

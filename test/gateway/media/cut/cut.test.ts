@@ -9,9 +9,7 @@ import { cutFile, plainPlan } from '../cut-audio.ts'
 import { fixture, formatOf, VERDICTS } from '../fixtures.ts'
 
 /** Files whose sound does not tell its packets, and why. */
-const UNCUTTABLE: Readonly<Record<string, RegExp>> = {
-  'ogg-chained.ogg': /follow one another/,
-}
+const UNCUTTABLE: Readonly<Record<string, RegExp>> = { 'ogg-chained.ogg': /follow one another/ }
 
 for (const name of Object.keys(VERDICTS).filter((one) => formatOf(one) !== 'none'))
   t.test(`${name}: its parts are files of their own, as long as the whole`, async (t) => {

@@ -69,9 +69,7 @@ t.test('options become the query', async (t) => {
 t.test('it refuses what it would not keep', async (t) => {
   t.match(
     live.unsupported!(liveCall({ diarization: true, redaction: ['pii'], multichannel: true }), target),
-    {
-      missing: ['diarization', 'redaction', 'multichannel'],
-    },
+    { missing: ['diarization', 'redaction', 'multichannel'] },
   )
   t.equal(live.unsupported!(liveCall({ timestamps: 'both', keyterms: ['a'] }), target), null)
 })

@@ -121,11 +121,7 @@ t.test('characters and sounds, where they were asked for', async (t) => {
     { word: '(laughter)', start: 2, end: 2.4, confidence: 1, kind: 'event' },
     {
       ...{ word: 'you', start: 3, end: 3.4, confidence: 1 },
-      characters: {
-        characters: ['y', 'o', 'u'],
-        starts: [3, 3.25, 3.5],
-        ends: [3.5, 3.75, 4],
-      },
+      characters: { characters: ['y', 'o', 'u'], starts: [3, 3.25, 3.5], ends: [3.5, 3.75, 4] },
     },
   ])
   t.same(warnings, [])

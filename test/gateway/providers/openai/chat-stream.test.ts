@@ -104,9 +104,7 @@ t.test('whole tool calls that all have index 0, or none, are told apart', async 
   }))
   t.match(
     read(sse(...randomIds.map((one) => chunk(one)), chunk({}, 'tool_calls')), { tools: [WEATHER] }).result,
-    {
-      tool_calls: [{ id: 'random-0', name: 'f', arguments: '{"a":1}' }],
-    },
+    { tool_calls: [{ id: 'random-0', name: 'f', arguments: '{"a":1}' }] },
   )
   const repeated = sse(
     chunk({ tool_calls: [{ index: 3, id: 'a', function: { name: 'f', arguments: '1' } }] }),

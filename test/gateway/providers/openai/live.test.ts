@@ -121,9 +121,7 @@ t.test('it refuses what it would not keep', async (t) => {
       multichannel: true,
       redaction: ['pii'],
     }),
-    {
-      missing: ['word_timestamps', 'segment_timestamps', 'diarization', 'redaction', 'multichannel'],
-    },
+    { missing: ['word_timestamps', 'segment_timestamps', 'diarization', 'redaction', 'multichannel'] },
   )
 })
 
@@ -324,9 +322,6 @@ t.test('failures are classified as answers are', async (t) => {
   t.match(rig('m').audio(2).end().stepper.closed(1000, ''), { kind: 'server' }, 'before all was transcribed')
   t.match(
     live.refused({ status: 401, headers: {}, body: [Buffer.from('{"error":{"code":"invalid_api_key"}}')] }),
-    {
-      kind: 'credential',
-      status: 401,
-    },
+    { kind: 'credential', status: 401 },
   )
 })

@@ -8,6 +8,7 @@ import { BY_GAIN, levelOfSize, NO_SOUND, Uncuttable } from './sound.ts'
 /** Room for a frame and the header of the next. */
 const STEP_BYTES = MPEG_FRAME_MAX_BYTES + 4
 const RUN_FRAMES = 4
+const RUN_BYTES = RUN_FRAMES * STEP_BYTES
 /** Lines of the spectrum of a granule. */
 const LINES = 576
 
@@ -62,7 +63,9 @@ async function nextFrame(stream: ByteStream, like: MpegFrame | null): Promise<Mp
       const frame = mpegFrame(view, at)
       if (frame === null) continue
       if (like !== null && !sameStream(frame, like)) {
-        view = await stream.fill(at + RUN_FRAMES * STEP_BYTES)
+        // Bytes that are passed over must not stay at hand.
+        if (at + RUN_BYTES > view.length && at > 0 && !stream.ended) break
+        view = await stream.fill(at + RUN_BYTES)
         if (isRun(view, at)) throw new Uncuttable('streams that follow one another')
         continue
       }

@@ -3,7 +3,9 @@ import t from 'tap'
 import type { Audio } from '../../../../src/contracts/audio.ts'
 import { GatewayError } from '../../../../src/contracts/errors.ts'
 import type { CutPlan } from '../../../../src/contracts/parts.ts'
+import { ByteStream } from '../../../../src/gateway/media/cut/byte-stream.ts'
 import { cutSound } from '../../../../src/gateway/media/cut/cutting.ts'
+import { openMp3 } from '../../../../src/gateway/media/cut/mp3-sound.ts'
 import { planWhole } from '../../../../src/gateway/media/cut/plan.ts'
 import { NO_SOUND, type Sound, Uncuttable } from '../../../../src/gateway/media/cut/sound.ts'
 import { WAV_CODEC } from '../../../../src/gateway/media/wav-format.ts'
@@ -153,6 +155,25 @@ t.test('sound behind a stream of another rate is not left out', async (t) => {
   await t.rejects(chargedSeconds(joined), /streams that follow one another/)
   const tagged = Buffer.concat([fixture('mp3-id3v1.mp3'), fixture('mp3-id3v1.mp3')])
   t.equal((await chargedSeconds(tagged)).length, 2, 'of the same rate it is one')
+})
+
+t.test('headers of other rates in a damaged place are not held without end', async (t) => {
+  const sound = fixture('mp3-cbr-bare.mp3')
+  const stray = Buffer.alloc(4096, Buffer.concat([Buffer.from([0xff, 0xfb, 0x98, 0]), Buffer.alloc(2044)]))
+  let most = 0
+  const chunks = async function* () {
+    yield sound
+    for (let count = 0; count < 500; count += 1) {
+      yield stray
+      most = Math.max(most, stream.view.length)
+    }
+    yield sound
+  }
+  const stream = new ByteStream(chunks(), AbortSignal.timeout(LIMIT_MS))
+  let packets = 0
+  for await (const _ of (await openMp3(stream)).packets()) packets += 1
+  t.ok(most < 50_000, `${most} bytes at hand`)
+  t.ok(packets > 200, `${packets} packets`)
 })
 
 t.test('a sample without an end makes no silence of the others', async (t) => {

@@ -8,7 +8,7 @@ const TRIES_MAX = 32
 interface Movie {
   /** Timescale of the edit lists. */
   readonly timescale: number
-  readonly track: SoundTrack | null
+  readonly track: Readonly<Track> | null
   /** Ticks of a fragment's sample when the fragment does not say. */
   readonly defaultTicks: number
   /** Whether fragments may follow. */
@@ -51,7 +51,7 @@ export async function probeMp4(window: AudioWindow): Promise<Measure> {
   return movie?.track ? measure(movie.track, movie.timescale, fragmentTicks) : UNKNOWN
 }
 
-function measure(track: SoundTrack, movieTimescale: number, fragmentTicks: number): Measure {
+function measure(track: Readonly<Track>, movieTimescale: number, fragmentTicks: number): Measure {
   const { timescale, tableTicks, mediaTicks, editedTicks, channels, samples, sampleSeconds } = track
   const declared = (tableTicks + fragmentTicks || mediaTicks) / timescale
   const whole = Math.max(declared, samples * sampleSeconds)
@@ -63,7 +63,7 @@ function measure(track: SoundTrack, movieTimescale: number, fragmentTicks: numbe
 
 async function readMovie(window: AudioWindow, moov: Box): Promise<Movie> {
   let timescale = 0
-  let track: SoundTrack | null = null
+  let track: Readonly<Track> | null = null
   let isFragmented = false
   const defaults = new Map<number, number>()
   for await (const box of boxes(window, moov.from, moov.end)) {
@@ -103,7 +103,7 @@ async function lastEnd(window: AudioWindow, movie: Movie): Promise<number | null
 async function readFragment(
   window: AudioWindow,
   moof: Box,
-  track: SoundTrack,
+  track: Readonly<Track>,
   defaultTicks: number,
 ): Promise<Fragment> {
   let start: number | null = null
@@ -157,32 +157,21 @@ async function runTicks(window: AudioWindow, trun: Box, sampleTicks: number): Pr
 /** Largest sample description that is read; the ones of audio are some hundred bytes. */
 const DESCRIPTION_MAX_BYTES = 4096
 
-/** A track of sound, as `moov` describes it. */
-interface SoundTrack {
-  readonly id: number
-  /** Ticks per second. */
-  readonly timescale: number
-  /** Ticks of all samples in the sample table; 0 in a fragmented file. */
-  readonly tableTicks: number
-  /** Ticks as the media header says. */
-  readonly mediaTicks: number
-  /** Length that is played, in units of the movie's timescale; 0 without an edit list. */
-  readonly editedTicks: number
-  readonly channels: number | null
-  /** Samples in the sample table. */
-  readonly samples: number
-  /** The least that a sample of its codec lasts, whatever the table says; 0: not known. */
-  readonly sampleSeconds: number
-}
-
-interface Draft {
+/** A track, as `moov` describes it. */
+interface Track {
   id: number
+  /** Ticks per second. */
   timescale: number
+  /** Ticks of all samples in the sample table; 0 in a fragmented file. */
   tableTicks: number
+  /** Ticks as the media header says. */
   mediaTicks: number
+  /** Length that is played, in units of the movie's timescale; 0 without an edit list. */
   editedTicks: number
   channels: number | null
+  /** Samples in the sample table. */
   samples: number
+  /** The least that a sample of its codec lasts, whatever the table says; 0: not known. */
   sampleSeconds: number
   isSound: boolean
 }
@@ -190,34 +179,24 @@ interface Draft {
 const CONTAINERS: ReadonlySet<string> = new Set(['edts', 'mdia', 'minf', 'stbl'])
 
 /** Reads a `trak`; null when it is not sound. */
-async function readTrack(window: AudioWindow, trak: Box): Promise<SoundTrack | null> {
-  const draft = {
-    id: 0,
-    timescale: 0,
-    tableTicks: 0,
-    mediaTicks: 0,
-    editedTicks: 0,
-    channels: null,
-    samples: 0,
-    sampleSeconds: 0,
-    isSound: false,
-  }
-  await readInside(window, trak, draft, 0)
-  const { isSound, ...track } = draft
-  return isSound && track.timescale > 0 ? track : null
+async function readTrack(window: AudioWindow, trak: Box): Promise<Readonly<Track> | null> {
+  const times = { timescale: 0, tableTicks: 0, mediaTicks: 0, editedTicks: 0 }
+  const track: Track = { id: 0, ...times, channels: null, samples: 0, sampleSeconds: 0, isSound: false }
+  await readInside(window, trak, track, 0)
+  return track.isSound && track.timescale > 0 ? track : null
 }
 
-async function readInside(window: AudioWindow, parent: Box, draft: Draft, depth: number): Promise<void> {
+async function readInside(window: AudioWindow, parent: Box, track: Track, depth: number): Promise<void> {
   for await (const box of boxes(window, parent.from, parent.end)) {
     if (CONTAINERS.has(box.type) && depth < 4) {
-      await readInside(window, box, draft, depth + 1)
+      await readInside(window, box, track, depth + 1)
     } else {
-      await readLeaf(window, box, draft)
+      await readLeaf(window, box, track)
     }
   }
 }
 
-async function readLeaf(window: AudioWindow, box: Box, draft: Draft): Promise<void> {
+async function readLeaf(window: AudioWindow, box: Box, track: Track): Promise<void> {
   const length = Math.min(box.end - box.from, DESCRIPTION_MAX_BYTES)
   switch (box.type) {
     case 'tkhd':
@@ -226,29 +205,29 @@ async function readLeaf(window: AudioWindow, box: Box, draft: Draft): Promise<vo
       const isLong = bytes[0] === 1
       const afterTimes = isLong ? 20 : 12
       if (box.type === 'tkhd') {
-        draft.id = u32be(bytes, afterTimes)
+        track.id = u32be(bytes, afterTimes)
       } else {
-        draft.timescale = u32be(bytes, afterTimes)
-        draft.mediaTicks = isLong ? u64be(bytes, 24) : known(u32be(bytes, 16))
+        track.timescale = u32be(bytes, afterTimes)
+        track.mediaTicks = isLong ? u64be(bytes, 24) : known(u32be(bytes, 16))
       }
       break
     }
     case 'hdlr':
       // QuickTime has a second handler further in, that of the data.
-      draft.isSound ||= latin1(await window.from(box.from, 12), 8, 4) === 'soun'
+      track.isSound ||= latin1(await window.from(box.from, 12), 8, 4) === 'soun'
       break
     case 'stsd':
-      Object.assign(draft, descriptionOf((await window.from(box.from, length)).subarray(0, length)))
+      Object.assign(track, descriptionOf((await window.from(box.from, length)).subarray(0, length)))
       break
     case 'stts':
-      draft.tableTicks = await sumTimes(window, box)
+      track.tableTicks = await sumTimes(window, box)
       break
     case 'stsz':
     case 'stz2':
-      draft.samples = u32be(await window.from(box.from, 12), 8)
+      track.samples = u32be(await window.from(box.from, 12), 8)
       break
     case 'elst':
-      draft.editedTicks = await sumEdits(window, box)
+      track.editedTicks = await sumEdits(window, box)
       break
   }
 }
@@ -306,11 +285,28 @@ export function descriptionOf(bytes: Uint8Array): Description {
   const isQuickTime2 = u16be(bytes, entry + 16) === 2
   const declared = isQuickTime2 ? u32be(bytes, entry + 48) : u16be(bytes, entry + 24)
   const esds = indexOf(bytes, 'esds', entry)
-  const { channels, sampleSeconds } = esds < 0 ? UNDESCRIBED : aacDescription(bytes, esds + 8)
+  if (esds < 0) return { channels: declared, sampleSeconds: leastSecondsOf(bytes, entry) }
+  const { channels, sampleSeconds } = aacDescription(bytes, esds + 8)
   return { channels: channels ?? declared, sampleSeconds }
 }
 
-type Description = Pick<Draft, 'channels' | 'sampleSeconds'>
+/** Shortest packet of Opus (RFC 6716, 2.1.4). */
+const OPUS_SECONDS_MIN = 0.0025
+const ALAC_FRAME_MAX = 16_384
+/** Share of a frame of ALAC that is counted: the last one of a recording may be shorter. */
+const ALAC_SHARE = 0.9
+
+/** As `sampleSeconds`, of codecs without an `esds`. */
+function leastSecondsOf(bytes: Uint8Array, entry: number): number {
+  const codec = latin1(bytes, entry + 4, 4)
+  if (codec === 'Opus') return OPUS_SECONDS_MIN
+  const cookie = codec === 'alac' ? indexOf(bytes, codec, entry + 36) : -1
+  if (cookie < 0 || bytes.length < cookie + 32) return 0
+  const [frame, rate] = [u32be(bytes, cookie + 8), u32be(bytes, cookie + 28)]
+  return rate > 0 && frame <= ALAC_FRAME_MAX ? (frame * ALAC_SHARE) / rate : 0
+}
+
+type Description = Pick<Track, 'channels' | 'sampleSeconds'>
 const UNDESCRIBED: Description = { channels: null, sampleSeconds: 0 }
 
 /** ISO/IEC 14496-3 table 1.18. */

@@ -1,5 +1,5 @@
 import { indexOf, lastIndexOf, latin1, u16le, u32le, u64le } from './bytes.ts'
-import { flacStream } from './flac.ts'
+import { flacStream, readFrame } from './flac.ts'
 import type { Measure } from './measure.ts'
 import { OPUS_RATE, opusSamples } from './opus.ts'
 import type { AudioWindow } from './window.ts'
@@ -16,6 +16,8 @@ const FIRST_PAGE = 0x02
 const PLACES = 2
 /** How many times the length by positions the packets may have. */
 const UNLIKELY = 2
+/** Frames of a packet that decoders take. */
+const SPEEX_FRAMES_MAX = 64
 /** More streams in a row are not counted. */
 const STREAMS_MAX = 1000
 
@@ -41,12 +43,14 @@ interface Stream {
   readonly channels: number
   /** Samples at the beginning that are decoded and not played. */
   readonly preSkip: number
-  /** Samples that a packet has at most; of the first packet for Opus. */
+  /** Samples of a packet, or the least that it can have. */
   readonly packetSamples: (bytes: Uint8Array, at: number) => number
+  /** Samples that a packet has at most; absent: as many as it says itself. */
+  readonly mostSamples?: number
   /** Position of the first sample, which is not 0 in a recording that began in a running stream. */
   start: number | null
   end: number
-  /** Samples by what the packets say themselves; 0: they do not. */
+  /** Samples by what the packets say themselves. */
   counted: number
   /** Samples of the packet before. */
   perPacket: number
@@ -82,7 +86,6 @@ function streamSeconds({ start, end, preSkip, sampleRate, counted }: Stream): nu
 
 /** Whether the length may be that of all the bytes, by the packets at some places that no caller can prepare. */
 async function isLikely(window: AudioWindow, stream: Stream): Promise<boolean> {
-  if (stream.packetSamples !== opusSamples) return true
   let bytes = 0
   let samples = 0
   for (let count = 0; count < PLACES; count += 1) {
@@ -162,8 +165,9 @@ function addPage(page: Page, bytes: Uint8Array, streams: Stream[]): void {
   // Position 0 is that of header pages.
   if (!stream || page.position === null || page.position === 0) return
   const samples = samplesOn(page, bytes, 0, stream)
-  stream.start ??= Math.max(0, page.position - samples)
-  if (stream.packetSamples === opusSamples) stream.counted += samples
+  const most = stream.mostSamples === undefined ? samples : page.packets * stream.mostSamples
+  stream.start ??= Math.max(0, page.position - most)
+  stream.counted += samples
   stream.end = Math.max(stream.end, page.position)
 }
 
@@ -178,23 +182,34 @@ function readStream({ serial, contentAt: at }: Page, bytes: Uint8Array): Stream 
   if (latin1(bytes, at, 7) === '\x01vorbis') {
     const channels = bytes[at + 11] ?? 0
     const sampleRate = u32le(bytes, at + 12)
-    const halfBlock = (1 << ((bytes[at + 28] ?? 0) >>> 4)) / 2
-    return sampleRate === 0 ? null : { ...begin, channels, sampleRate, packetSamples: () => halfBlock }
+    const { least, most } = vorbisSamples(bytes[at + 28] ?? 0)
+    return sampleRate === 0
+      ? null
+      : { ...begin, channels, sampleRate, packetSamples: () => least, mostSamples: most }
   }
   if (latin1(bytes, at, 5) === '\x7fFLAC') {
     const flac = flacStream(bytes.subarray(at + 17))
-    return (
-      flac && { ...begin, channels: flac.channels, sampleRate: flac.sampleRate, packetSamples: () => 0xffff }
-    )
+    const packetSamples = (page: Uint8Array, from: number) => readFrame(page, from, flac!)?.samples ?? 0
+    return flac && { ...begin, channels: flac.channels, sampleRate: flac.sampleRate, packetSamples }
   }
   if (latin1(bytes, at, 8) === 'Speex   ') {
     const sampleRate = u32le(bytes, at + 36)
-    const packet = u32le(bytes, at + 56) * u32le(bytes, at + 64)
+    const samples = speexSamples(bytes.subarray(at))
     return sampleRate === 0
       ? null
-      : { ...begin, channels: u32le(bytes, at + 48), sampleRate, packetSamples: () => packet }
+      : { ...begin, channels: u32le(bytes, at + 48), sampleRate, packetSamples: () => samples }
   }
   return null
+}
+
+/** Samples of a packet: half of a block, which is short or long (Vorbis I, 4.2.2). */
+export function vorbisSamples(blocks: number): { readonly least: number; readonly most: number } {
+  return { least: 2 ** (blocks & 15) / 2, most: 2 ** (blocks >>> 4) / 2 }
+}
+
+/** Samples of a packet, by what decoders go by: the mode, not the size of a frame that the header tells as well. */
+export function speexSamples(head: Uint8Array): number {
+  return (160 << Math.min(u32le(head, 40), 2)) * Math.max(1, Math.min(u32le(head, 64), SPEEX_FRAMES_MAX))
 }
 
 /** Takes the end from the last page. False when it is not of this stream, or cannot be the end of all these bytes. */

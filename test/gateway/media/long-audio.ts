@@ -151,6 +151,22 @@ export function opusOgg(times: number, part = 1n): Buffer {
 }
 export const OPUS_PRE_SKIP_SECONDS = 312 / 48_000
 
+/** An Ogg file whose positions say that it is a hundredth as long. */
+export function shortenedOgg(name: string): Buffer {
+  const pages = oggPages(fixture(name)).map((page) => Buffer.from(page))
+  for (const page of pages) page.writeBigInt64LE(page.readBigInt64LE(6) / 100n, 6)
+  return Buffer.concat(pages)
+}
+
+/** An MP4 file each of whose samples lasts a tick by its table of times. */
+export function hastyMp4(name: string): Buffer {
+  const bytes = Buffer.from(fixture(name))
+  const times = bytes.indexOf('stts')
+  for (let entry = 0; entry < bytes.readUInt32BE(times + 8); entry += 1)
+    bytes.writeUInt32BE(1, times + 16 + entry * 8)
+  return bytes
+}
+
 function oggPages(bytes: Buffer): Buffer[] {
   const pages: Buffer[] = []
   for (let at = 0; at < bytes.length; ) {

@@ -3,6 +3,7 @@ import { createMediaProbe } from '../../../src/gateway/media/probe.ts'
 import type { Standing } from '../../support/memory-audio.ts'
 import { memoryAudio, STANDINGS } from '../../support/memory-audio.ts'
 import { fixture, formatOf, VERDICTS } from './fixtures.ts'
+import { hastyMp4, shortenedOgg } from './long-audio.ts'
 
 const TOLERANCE_SECONDS = 0.1
 
@@ -56,6 +57,21 @@ t.test('what the caller declared plays no part', async (t) => {
   const declared = { ...audio, mediaType: 'audio/mpeg', filename: '../../etc/passwd.mp3' }
   const found = await createMediaProbe({ reader }).probe(declared, new AbortController().signal)
   t.match(found, { format: 'ogg', channels: 2, mediaType: 'audio/mpeg', filename: '../../etc/passwd.mp3' })
+})
+
+t.test('what a file says of itself does not make it much shorter', async (t) => {
+  const rows = [
+    ['ogg-speex.ogg', shortenedOgg, 0.9],
+    ['ogg-flac.ogg', shortenedOgg, 0.9],
+    ['mp4-alac.m4a', hastyMp4, 0.9],
+    // Blocks of them may be short.
+    ['ogg-vorbis.ogg', shortenedOgg, 0.06],
+    ['mp4-opus.mp4', hastyMp4, 0.1],
+  ] as const
+  for (const [name, shorten, least] of rows) {
+    const { durationSeconds } = (await probe(shorten(name))).found
+    t.ok(durationSeconds! > least * VERDICTS[name]!.decoded_seconds, `${name}: ${durationSeconds} s`)
+  }
 })
 
 t.test('containers without sound have no duration', async (t) => {

@@ -1,6 +1,6 @@
 import { indexOf, latin1, u16le, u32le } from '../bytes.ts'
 import { type FlacStream, flacStream, readFrame } from '../flac.ts'
-import { type Page, readPage } from '../ogg.ts'
+import { type Page, readPage, speexSamples, vorbisSamples } from '../ogg.ts'
 import { type OggPacket, OggWriter } from '../ogg-writer.ts'
 import { OPUS_RATE, opusSamples } from '../opus.ts'
 import type { ByteStream } from './byte-stream.ts'
@@ -28,10 +28,8 @@ interface Codec {
   readonly drops: Pick<Sound, 'silenceDrop' | 'skipDrop'>
   /** Packets in front of the sound. */
   readonly headers: number
-  /** Ticks that a packet has at most, where only its page tells. */
-  readonly mostTicks: number
-  /** Ticks of a packet; null: only its page tells. */
-  ticks(bytes: Uint8Array): number | null
+  /** Ticks of a packet, or where only its page tells: the least and the most that it has. */
+  readonly ticks: ((bytes: Uint8Array) => number) | { readonly least: number; readonly most: number }
   level(packet: Packet): number
   /** The packet as a part has it. */
   renumber?(): (packet: Packet) => Uint8Array
@@ -131,13 +129,12 @@ function packetsOn(view: Uint8Array, page: Page, begun: readonly Uint8Array[]) {
 }
 
 /** Packets with their lengths: the codec's own, or their page's in equal shares. */
-async function* timed(packets: AsyncGenerator<PagePacket>, codec: Codec): AsyncGenerator<Packet> {
+async function* timed(packets: AsyncGenerator<PagePacket>, { ticks }: Codec): AsyncGenerator<Packet> {
   let waiting: Uint8Array[] = []
   let before: number | null = null
   for await (const { bytes, position } of packets) {
-    const ticks = codec.ticks(bytes)
-    if (ticks !== null) {
-      yield { bytes, ticks }
+    if (typeof ticks === 'function') {
+      yield { bytes, ticks: ticks(bytes) }
       continue
     }
     waiting.push(bytes.slice())
@@ -146,8 +143,9 @@ async function* timed(packets: AsyncGenerator<PagePacket>, codec: Codec): AsyncG
       continue
     }
     // A recording that began in a running stream does not begin at 0.
-    before ??= Math.max(0, position - waiting.length * codec.mostTicks)
-    const share = Math.max(0, position - before) / waiting.length
+    before ??= Math.max(0, position - waiting.length * ticks.most)
+    // As the length of the whole is told: positions alone would let a caller name the price of its parts.
+    const share = Math.max(ticks.least, (position - before) / waiting.length)
     for (const one of waiting) yield { bytes: one, ticks: share }
     waiting = []
     before = position
@@ -162,7 +160,6 @@ function codecOf(head: Uint8Array): Codec {
       preSkip: u16le(head, 10),
       drops: BY_SIZE,
       headers: 2,
-      mostTicks: 0,
       ticks: (bytes) => opusSamples(bytes, 0),
       level: sizeLevel(OPUS_RATE),
       heads: ([first]) => [opusHead(first!), emptyTags('OpusTags')],
@@ -171,13 +168,13 @@ function codecOf(head: Uint8Array): Codec {
   const rate = u32le(head, name === 'vorbis' ? 12 : 36)
   if (name === null || rate === 0) throw new Uncuttable('another codec')
   const isVorbis = name === 'vorbis'
+  const speexTicks = speexSamples(head)
   return {
     rate,
     preSkip: 0,
     drops: BY_SIZE,
     headers: isVorbis ? 3 : 2 + u32le(head, 68),
-    mostTicks: isVorbis ? (1 << ((head[28] ?? 0) >>> 4)) / 2 : u32le(head, 56) * u32le(head, 64),
-    ticks: () => null,
+    ticks: isVorbis ? vorbisSamples(head[28] ?? 0) : () => speexTicks,
     level: sizeLevel(rate),
     heads: ([first, , ...others]) =>
       isVorbis ? [first!, emptyTags('\x03vorbis', [1]), ...others] : [first!, emptyTags(''), ...others],
@@ -211,7 +208,6 @@ function flacCodec(head: Uint8Array): Codec {
     preSkip: 0,
     drops: BY_LOUDNESS,
     headers: 1 + ((head[7] ?? 0) << 8) + (head[8] ?? 0),
-    mostTicks: 0,
     ticks: (bytes) => readFrame(bytes, 0, facts)?.samples ?? 0,
     level: ({ bytes, ticks }) => flacLevel(bytes.length, ticks, facts),
     renumber() {

@@ -192,6 +192,8 @@ export type Leased =
        * and the trial is not over. 0 also for what was sent again.
        */
       readonly useMs: number
+      /** The month that its spending counts in. */
+      readonly month: string
     }
   /** No money is held: the token was cancelled, or `from` is unknown, or past its lease: see `recover`. */
   | { readonly state: 'over' }
@@ -288,6 +290,8 @@ export interface UsageBatch {
   readonly workspace: string
   /** Key id → micro-USD; below 0: they were charged to the key, and are moved to others. */
   readonly spentMicros: Readonly<Record<string, number>>
+  /** Counts in this month alone, as what it moves does; absent: in the present one. */
+  readonly month?: string | undefined
 }
 
 /** By how much what a workspace was charged and what its records cost differ, micro-USD; neither is below 0. */

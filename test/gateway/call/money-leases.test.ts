@@ -86,13 +86,7 @@ async function nodeOf(t: Test, micros: number, fault: (leasing: Leasing) => Faul
   const log = createLogger('silent')
   const parts = { log, clock: systemClock }
   const usage = createUsageBuffer({ accounts: state.accounts, ...parts })
-  const leases = createMoneyLeases({
-    ledger,
-    settlements: { cancel },
-    usage,
-    usageKeeper: journal,
-    ...parts,
-  })
+  const leases = createMoneyLeases({ ledger, settlements: { cancel }, usage, usageKeeper: journal, ...parts })
   t.teardown(async () => {
     await leases.close()
     await usage.close()
@@ -195,6 +189,19 @@ t.test('a lease of a month that is over is not handed out', async (t) => {
   await leases.giveBack('acme')
   const { spentMicros, creditsMicros } = await state.accounts.show('acme', NO_TERMS)
   t.same({ spentMicros, creditsMicros }, { spentMicros: COST, creditsMicros: USD - 2 * COST })
+})
+
+t.test('a call that another key ends in the next month is taken from no key there', async (t) => {
+  const { take, leases, usage, setClock, show, caller } = await nodeOf(t, USD)
+  setClock(Date.UTC(2028, 2, 1) - 60_000)
+  const own = await take()
+  const other = await take(ESTIMATE, withKey(caller, 'key_other'))
+  setClock(Date.UTC(2028, 2, 1))
+  for (const call of [own, other]) call?.settle(both(COST))
+  await leases.giveBack('acme')
+  await usage.close()
+  t.match(await show(), { month: '2028-03', spentMicros: 0, booked: { months: [{ micros: 2 * COST }] } })
+  t.same((await show()).spentByKey, {})
 })
 
 t.test('a call that costs most of a lease is reserved by itself', async (t) => {

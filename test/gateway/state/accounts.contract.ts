@@ -121,6 +121,17 @@ export function accountsContract(t: Test, start: (t: Test) => Promise<StateUnder
     t.same(view.spentByKey, { key_one: 35, key_two: 12 })
   })
 
+  t.test('usage that counts in one month alone is in no other', async (t) => {
+    const { state } = await start(t)
+    const workspace = newWorkspace()
+    const { month } = await state.accounts.show(workspace, NO_TERMS)
+    const moved = { workspace, spentMicros: { key_one: -5, key_two: 5 } }
+    await state.accounts.addUsage({ ...moved, token: newToken(), month: '2020-01' })
+    t.same((await state.accounts.show(workspace, NO_TERMS)).spentByKey, {})
+    await state.accounts.addUsage({ ...moved, token: newToken(), month })
+    t.same((await state.accounts.show(workspace, NO_TERMS)).spentByKey, moved.spentMicros)
+  })
+
   t.test('usage of calls without a reservation counts against the budgets of those with one', async (t) => {
     const { state } = await start(t)
     const workspace = newWorkspace()
@@ -147,11 +158,8 @@ export function accountsContract(t: Test, start: (t: Test) => Promise<StateUnder
     const workspace = `${newWorkspace()}:{x}'"%_ü`
     const keyId = `key:'"{}%🎙`
     await state.accounts.addCredits(workspace, { id: `grant '"{}:🎙`, micros: 5 })
-    await state.accounts.addUsage({
-      token: newToken(),
-      workspace,
-      spentMicros: { [keyId]: 3, constructor: 2 },
-    })
+    const spentMicros = { [keyId]: 3, constructor: 2 }
+    await state.accounts.addUsage({ token: newToken(), workspace, spentMicros })
     const view = await state.accounts.show(workspace, NO_TERMS)
     t.match(view, { creditsMicros: 5, grants: [{ id: `grant '"{}:🎙` }], spentMicros: 5 })
     t.same(view.spentByKey, { [keyId]: 3, constructor: 2 })

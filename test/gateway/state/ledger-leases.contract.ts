@@ -55,7 +55,8 @@ function spent(t: Test, start: (t: Test) => Promise<StateUnderTest>): void {
   t.test('a lease is charged what its calls came to, step by step', async (t) => {
     const { lease, figures } = await leasesOf(t, start)
     const [one, two, three] = [newToken(), newToken(), newToken()]
-    t.same(await lease(one, {}), { state: 'leased', more: both(PART), useMs: USE_MS })
+    const { month } = await figures()
+    t.same(await lease(one, {}), { state: 'leased', more: both(PART), useMs: USE_MS, month })
     t.match(await figures(), { creditsMicros: 99_000, reservedMicros: 1000, spentMicros: 1000 })
     const renewed = await lease(two, {
       from: { token: one, charge: charged(300, 7) },
@@ -139,11 +140,12 @@ function lost(t: Test, start: (t: Test) => Promise<StateUnderTest>): void {
     const { lease, figures } = await leasesOf(t, start)
     const [one, two] = [newToken(), newToken()]
     await lease(one, {})
-    t.same(await lease(one, {}), { state: 'leased', more: both(PART), useMs: 0 })
+    const { month } = await figures()
+    t.same(await lease(one, {}), { state: 'leased', more: both(PART), useMs: 0, month })
     const renewal = { from: { token: one, charge: charged(300) }, held: reserve(600), more: both(9) }
     await lease(two, renewal)
     const before = await figures()
-    t.same(await lease(two, renewal), { state: 'leased', more: both(9), useMs: 0 })
+    t.same(await lease(two, renewal), { state: 'leased', more: both(9), useMs: 0, month })
     t.same(await lease(newToken(), renewal), { state: 'over' }, 'what it was charged is charged once')
     t.same(await figures(), before)
     await lease(newToken(), { from: { token: two, charge: charged(0) }, more: NOTHING })
@@ -222,7 +224,8 @@ function nodeDies(t: Test, start: (t: Test) => Promise<StateUnderTest>): void {
     t.match(await lease(one, {}), { more: both(PART), useMs: 200 })
     setClock(endMs)
     const from = { token: one, charge: charged(300) }
-    t.match(await lease(two, { from, held: reserve(500) }), { state: 'leased', more: NOTHING, useMs: 0 })
+    const renewed = { state: 'leased', more: NOTHING, useMs: 0, month: '2028-02' }
+    t.same(await lease(two, { from, held: reserve(500) }), renewed)
     t.match(await figures(), { creditsMicros: 99_200, reservedMicros: 500, spentMicros: 0 })
   })
 }

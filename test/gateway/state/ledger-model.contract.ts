@@ -305,13 +305,7 @@ function drawing(dice: Dice, model: LedgerModel, timePasses: boolean) {
       }
       const { token, slot, claim } = known(workspace)
       cancelledAtMs.set(token, model.nowMs)
-      return {
-        token,
-        workspace,
-        slotId: slot?.id ?? null,
-        ...(claim && { claim }),
-        ...accountOf(token),
-      }
+      return { token, workspace, slotId: slot?.id ?? null, ...(claim && { claim }), ...accountOf(token) }
     },
     leasing,
     leased(last: Leasing, granted: Leased) {

@@ -112,7 +112,10 @@ export class LedgerModel {
     if (cancelledAtMs !== undefined && this.nowMs - cancelledAtMs < KNOWN_AS_CANCELLED_MS)
       return { state: 'over' }
     const known = all.calls.find((call) => this.#holds(call, token, undefined))
-    if (known) return { state: 'leased', more: minus(known.reservation, held), useMs: 0 }
+    if (known) {
+      const more = minus(known.reservation, held)
+      return { state: 'leased', more, useMs: 0, month: monthOf(known.begunAtMs) }
+    }
     const old = from === null ? null : all.calls.find((call) => this.#holds(call, from.token, undefined))
     if (old === undefined) return { state: 'over' }
     if (held.terms.grant) this.#book(all, held.terms.grant)
@@ -149,7 +152,7 @@ export class LedgerModel {
     const useMs = !isOfNow
       ? 0
       : Math.max(0, Math.min(leasing.useMs, ...endsMs.map((endMs) => endMs - this.nowMs)))
-    return { state: 'leased', more: added, useMs }
+    return { state: 'leased', more: added, useMs, month: monthOf(next.begunAtMs) }
   }
 
   /** A hundredth of what is left, of each amount; of the spending no larger part than of the purse. */

@@ -195,8 +195,8 @@ const FLUSH_MS = 1_000
 export interface UsageBuffer {
   /** @param micros micro-USD */
   note(workspace: string, keyId: string, micros: number): void
-  /** Counts what was charged to one key for another one, if it is another. */
-  move(workspace: string, fromKeyId: string, keyId: string, micros: number): void
+  /** Counts what was charged to one key in a month for another one, if it is another. */
+  move(workspace: string, month: string, fromKeyId: string, keyId: string, micros: number): void
   /** Writes the rest. Resolves also when the state does not take it, which is logged. */
   close(): Promise<void>
 }
@@ -216,8 +216,8 @@ export function createUsageBuffer(deps: UsageDependencies): UsageBuffer {
 
 class BatchingUsageBuffer implements UsageBuffer, MoneySource {
   readonly #deps: UsageDependencies
-  /** By workspace: the next batch, with micro-USD by key. */
-  #noted = new Map<string, { readonly token: string; readonly spent: Map<string, number> }>()
+  /** By workspace and month: the next batch, with micro-USD by key. */
+  #noted = new Map<string, Omit<UsageBatch, 'spentMicros'> & { readonly spent: Map<string, number> }>()
   /** Batches that are being sent. */
   #sent: readonly UsageBatch[] = []
   #hasChanged = false
@@ -241,20 +241,20 @@ class BatchingUsageBuffer implements UsageBuffer, MoneySource {
     return isAll ? [] : [{ key: 'usage' }]
   }
 
-  note(workspace: string, keyId: string, micros: number): void {
+  note(workspace: string, keyId: string, micros: number, month?: string): void {
     if (micros === 0) return
-    const noted = this.#noted.get(workspace) ?? { token: newId('call'), spent: new Map<string, number>() }
-    const { spent } = noted
-    this.#noted.set(workspace, noted)
+    const place = `${workspace} ${month}`
+    const noted = this.#noted.get(place) ?? { token: newId('call'), workspace, month, spent: new Map() }
+    this.#noted.set(place, noted)
     this.#hasChanged = true
-    spent.set(keyId, (spent.get(keyId) ?? 0) + micros)
+    noted.spent.set(keyId, (noted.spent.get(keyId) ?? 0) + micros)
     if (this.#timer === null) this.#schedule()
   }
 
-  move(workspace: string, fromKeyId: string, keyId: string, micros: number): void {
+  move(workspace: string, month: string, fromKeyId: string, keyId: string, micros: number): void {
     if (fromKeyId === keyId) return
-    this.note(workspace, fromKeyId, -micros)
-    this.note(workspace, keyId, micros)
+    this.note(workspace, fromKeyId, -micros, month)
+    this.note(workspace, keyId, micros, month)
   }
 
   async close(): Promise<void> {
@@ -310,13 +310,13 @@ class BatchingUsageBuffer implements UsageBuffer, MoneySource {
   }
 
   #batches(): UsageBatch[] {
-    return [...this.#noted].map(([workspace, { token, spent }]) => {
-      return { token, workspace, spentMicros: Object.fromEntries(spent) }
+    return [...this.#noted.values()].map(({ spent, ...batch }) => {
+      return { ...batch, spentMicros: Object.fromEntries(spent) }
     })
   }
 
-  #putBack({ workspace, spentMicros }: UsageBatch): void {
-    for (const [keyId, micros] of Object.entries(spentMicros)) this.note(workspace, keyId, micros)
+  #putBack({ workspace, spentMicros, month }: UsageBatch): void {
+    for (const [keyId, micros] of Object.entries(spentMicros)) this.note(workspace, keyId, micros, month)
   }
 }
 

@@ -23,7 +23,7 @@ import { LeaseBalance, LeaseEntry } from './lease-balance.ts'
  * 5. A lease whose node died is settled by the records of the node. Without them it expires: it is charged what calls
  *    under way had of it when it was renewed last, and the rest goes back. A node that lives all the same settles it.
  * 6. A lease counts as spending of the key that began it. What calls of other keys cost is moved to them with the next
- *    batch of usage, so that what each key has spent lags by a second.
+ *    batch of usage, so that what each key has spent lags by a second; not once the month of the lease is over.
  * 7. Nothing is handed out past `useMs`: the month and the trial of a call are those in which it began, and a node that
  *    cannot reach the state refuses again soon.
  */
@@ -281,8 +281,8 @@ class MoneyLease {
   /** Null until the lease has begun. */
   #token: string | null = null
   #state: 'open' | 'draining' | 'over' = 'open'
-  /** Until when free money may be handed out. */
-  #useUntilMs = 0
+  /** Until when free money may be handed out, and the month that it counts in. */
+  #use = { untilMs: 0, month: '' }
   /** Calls since the last report. */
   #taken = 0
   /** A renewal that is under way, or in doubt. */
@@ -339,13 +339,12 @@ class MoneyLease {
   /** @returns null: it does not cover the call, or not any more */
   take(money: ReservationTerms, nowMs: number): LeasedMoney | null {
     const { platformMicros, spendMicros } = money
-    const balance = this.balance
-    const isUsable = nowMs < this.#useUntilMs && this.#state === 'open' && this.lasts(money)
-    if (!balance.covers(money) || !isUsable) return null
-    balance.hand(platformMicros, spendMicros)
+    const isUsable = nowMs < this.#use.untilMs && this.#state === 'open' && this.lasts(money)
+    if (!this.balance.covers(money) || !isUsable) return null
+    this.balance.hand(platformMicros, spendMicros)
     this.#taken += 1
     const aimMicros = Math.max(platformMicros, spendMicros) * (CALLS_AHEAD / 2)
-    const isLow = balance.free.spendMicros < aimMicros && nowMs - this.#renewedMs >= REFILL_MS
+    const isLow = this.balance.free.spendMicros < aimMicros && nowMs - this.#renewedMs >= REFILL_MS
     if (isLow && this.#renewing === null) void this.#renew(this.#aim(money))
     return new CallMoney(this, money)
   }
@@ -363,7 +362,8 @@ class MoneyLease {
 
   settle(handed: CallMoney, charge: Charge): void {
     this.balance.settle(handed, charge)
-    this.#deps.usage.move(this.#origin.workspace, this.keyId, handed.keyId, charge.spendMicros)
+    const { workspace } = this.#origin
+    this.#deps.usage.move(workspace, this.#use.month, this.keyId, handed.keyId, charge.spendMicros)
     // The last call of a lease that takes no more.
     if (this.#state === 'draining' && this.balance.out.spendMicros === 0) void this.#renew(NOTHING)
   }
@@ -488,7 +488,7 @@ class MoneyLease {
       }
       this.#sent = null
       this.#token = token
-      this.#useUntilMs = this.#renewedMs + leased.useMs
+      this.#use = { untilMs: this.#renewedMs + leased.useMs, month: leased.month }
       if (leased.useMs === 0 && this.isOpen) this.#state = 'draining'
       this.balance.add(leased.more)
       if (isSame(leased.more, NOTHING) && isSame(held, NOTHING)) this.#end()

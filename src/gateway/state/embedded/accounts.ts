@@ -475,11 +475,8 @@ function lease(deps: ReservationDependencies, leasing: Leasing, nowMs: number): 
   const known = rows.find(workspace, token)
   if (known !== undefined) {
     const platformMicros = known.platform_micros - held.platformMicros
-    return {
-      state: 'leased',
-      more: { platformMicros, spendMicros: known.spend_micros - held.spendMicros },
-      useMs: 0,
-    }
+    const more = { platformMicros, spendMicros: known.spend_micros - held.spendMicros }
+    return { state: 'leased', more, useMs: 0, month: known.month }
   }
   const old = from === null ? null : rows.end({ workspace, token: from.token, claim: 0 }, nowMs)
   if (old === undefined) return { state: 'over' }
@@ -503,7 +500,7 @@ function lease(deps: ReservationDependencies, leasing: Leasing, nowMs: number): 
   }
   if (row.platform_micros > 0 || row.spend_micros > 0) rows.put(workspace, row)
   accounts.save(account)
-  return { state: 'leased', more: added, useMs: isOfNow ? usableMs(purse, leasing, nowMs) : 0 }
+  return { state: 'leased', more: added, useMs: isOfNow ? usableMs(purse, leasing, nowMs) : 0, month }
 }
 
 /** Charges what the calls of a lease came to, and holds on the rest as told. */
@@ -756,11 +753,12 @@ export function createAccounts(
       return named.map((account) => endUsers.spentBy(workspace, account, month))
     },
 
-    addUsage({ token, workspace, spentMicros }) {
+    addUsage({ token, workspace, spentMicros, month }) {
       const nowMs = now()
       if (tokens.knows(workspace, token, 'usage', nowMs)) return
       tokens.remember(workspace, token, 'usage', nowMs + USAGE_MS)
       const account = rows.load(workspace, nowMs)
+      if (month !== undefined && month !== account.month) return
       for (const [keyId, micros] of Object.entries(spentMicros)) {
         rows.spend(account, keyId, micros)
         book(account, micros)

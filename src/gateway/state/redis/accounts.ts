@@ -29,7 +29,7 @@ const addCredits = script('accounts/add_credits', {
 
 const addUsage = script('accounts/add_usage', {
   keys: ['usage', 'spent', 'account'],
-  args: ['spent_micros', 'token_ms'],
+  args: ['spent_micros', 'token_ms', 'counted_in'],
   steps: MONEY,
   reply: () => undefined,
 })
@@ -96,7 +96,7 @@ export function createRedisAccounts(ask: Ask): Accounts {
         const month = new Date(Number(seconds) * 1_000).toISOString().slice(0, 7)
         return kept.map((one) => spentIn(month, one))
       }),
-    addUsage: ({ token, workspace, spentMicros }) =>
+    addUsage: ({ token, workspace, spentMicros, month = '' }) =>
       ask((redis) =>
         addUsage(redis, {
           usage: keys.usage(workspace, token),
@@ -104,6 +104,7 @@ export function createRedisAccounts(ask: Ask): Accounts {
           account: keys.account(workspace),
           spent_micros: JSON.stringify(spentMicros),
           token_ms: BATCH_MS,
+          counted_in: month,
         }),
       ),
     lost: (workspace) =>

@@ -238,10 +238,10 @@ function begunOf(reply: unknown): Begun {
 }
 
 function leasedOf(reply: unknown): Leased {
-  const [state, platform, spend, useMs] = replyTexts(reply)
+  const [state, platform, spend, useMs, month] = replyTexts(reply)
   if (state !== 'leased') return { state: 'over' }
   const more = { platformMicros: replyInteger(platform), spendMicros: replyInteger(spend) }
-  return { state, more, useMs: replyInteger(useMs) }
+  return { state, more, useMs: replyInteger(useMs), month: replyText(month) }
 }
 
 function slotViewOf(reply: unknown): SlotView {

@@ -5,7 +5,7 @@
 --      key_id held_platform held_spend lease_ms key_budget workspace_budget
 --      grant_id grant trial trial_ends_ms
 --      more_platform more_spend use_ms used_platform used_spend
--- Reply {'leased', platform, spend, use_ms} | {'over'}
+-- Reply {'leased', platform, spend, use_ms, month} | {'over'}
 --
 -- An empty `from`: the lease begins. An empty budget, grant_id or trial: there is none. Amounts are whole micro-USD.
 -- The reservation of `from` becomes its charge, and that of `token` has what is held on and what is added. Of either
@@ -27,8 +27,9 @@ if redis.call('EXISTS', void) == 1 then return { 'over' } end
 
 local known = redis.call('HGET', reservations, token)
 if known then
-  local platform, spend = string.match(known, '^%d+ %S+ (%d+) (%d+)')
-  return { 'leased', digits(math.max(0, platform - held_platform)), digits(math.max(0, spend - held_spend)), '0' }
+  local platform, spend, counted_in = string.match(known, '^%d+ %S+ (%d+) (%d+) (%S+)')
+  local more_left = digits(math.max(0, platform - held_platform))
+  return { 'leased', more_left, digits(math.max(0, spend - held_spend)), '0', counted_in }
 end
 
 local purse, month, old_platform, old_spend
@@ -45,7 +46,8 @@ expire_due(money, SWEPT_AT_ONCE)
 book_grant(account, grants, ARGV[12], ARGV[13])
 
 local this_month, month_ends_ms = begin_month(account, spent)
-local is_this_month = not month or month == this_month
+month = month or this_month
+local is_this_month = month == this_month
 
 -- What the calls came to is charged; the rest is held on, of the purse no more than there was.
 local kept_platform, kept_spend = 0, 0
@@ -92,11 +94,11 @@ redis.call('PEXPIRE', spent, SPENT_TTL_MS)
 local platform, spend = kept_platform + added_platform, kept_spend + added_spend
 if platform > 0 or spend > 0 then
   local used = '=' .. ARGV[19] .. '=' .. ARGV[20]
-  local record = { '0', purse, digits(platform), digits(spend), month or this_month, key_id, used }
+  local record = { '0', purse, digits(platform), digits(spend), month, key_id, used }
   redis.call('HSET', reservations, token, table.concat(record, ' '))
   redis.call('ZADD', leases, digits(now_ms + ARGV[9]), token)
 end
 
 local use_ms = is_this_month and math.min(tonumber(ARGV[18]), month_ends_ms - now_ms) or 0
 if purse == 'trial' and trial then use_ms = math.min(use_ms, trial_ends_ms - now_ms) end
-return { 'leased', digits(added_platform), digits(added_spend), digits(math.max(0, use_ms)) }
+return { 'leased', digits(added_platform), digits(added_spend), digits(math.max(0, use_ms)), month }

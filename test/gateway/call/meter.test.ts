@@ -267,16 +267,10 @@ t.test('a price by size is that of the whole call', async (t) => {
     [500_000, 2 + 0.015],
     [500_001, 4.000008 + 0.01],
   ] as const
-  for (const [input, usd] of rows)
-    t.equal(
-      meter(callOf('chat', chatCall()), tokens(input, 1000), TIERED).costUsd,
-      Math.round(usd * 1e6) / 1e6,
-    )
-  t.equal(
-    meter(callOf('chat', chatCall()), tokens(null, 1000), TIERED).costUsd,
-    null,
-    'a size that nobody knows',
-  )
+  const costFor = (input: number | null) =>
+    meter(callOf('chat', chatCall()), tokens(input, 1000), TIERED).costUsd
+  for (const [input, usd] of rows) t.equal(costFor(input), Math.round(usd * 1e6) / 1e6)
+  t.equal(costFor(null), null, 'a size that nobody knows')
   const later: Price = { ...TIERED, periods: [{ from: '2027-01-01', tiers: [] }] }
   const at = (day: string) =>
     meter(callOf('chat', chatCall()), tokens(600_000, 0), later, Date.parse(day)).costUsd
@@ -295,11 +289,8 @@ t.test('what is reserved covers every price that the size may fall under', async
   t.equal(estimateOf(entry({ facts: facts({ price: TIERED }) }), callOf('chat', long)).costUsd, 0.16)
   t.equal(reserved(TIERED, long), 0.315)
   t.equal(reserved(TIERED, chat('a'.repeat(4 * 272_004))), 2.186032, 'the supposed tier and those above it')
-  const image: ChatPart = {
-    type: 'image',
-    source: { kind: 'url', url: 'https://a.example/1.png' },
-    detail: null,
-  }
+  const source = { kind: 'url', url: 'https://a.example/1.png' } as const
+  const image: ChatPart = { type: 'image', source, detail: null }
   t.equal(reserved(TIERED, chatCall({ messages: [{ role: 'user', parts: [image] }], max_tokens: 0 })), 0)
   const seen = chat('a'.repeat(4000), {
     messages: [{ role: 'user', parts: [image, { type: 'text', text: 'aaaa' }] }],
@@ -309,14 +300,36 @@ t.test('what is reserved covers every price that the size may fall under', async
   t.equal(reserved(cheaper, chat('a'.repeat(20))), 0.01001, 'a cheaper tier takes nothing away')
   t.equal(reserved({ tiers: [{ over_input_tokens: 1 }] }, short), null, 'a price that is not known')
   const toJSON = () => t.fail('audio is no text')
-  const { payload } = transcriptionCall({
-    audio: { source: { kind: 'memory', blocks: [{ toJSON } as never] } },
-  })
+  const audio = { source: { kind: 'memory', blocks: [{ toJSON } as never] } } as const
+  const { payload } = transcriptionCall({ audio })
   const heard: Price = { ...TIERED, audio_tokens_per_second: 10 }
   const [plain, sized] = [{ ...heard, tiers: [] }, heard].map((price) =>
     highestCost(entry({ facts: facts({ price }) }), callOf('transcription', payload)),
   )
   t.ok(sized! > plain!, 'audio may be of any size')
+})
+
+t.test('a price by size is that of the tier of service, as by that of the whole call', async (t) => {
+  const price: Price = {
+    ...TIERED,
+    per_1m_cached_input_tokens_usd: 0.3,
+    by_service_tier: {
+      flex: { per_1m_input_tokens_usd: 1, per_1m_output_tokens_usd: 3, per_1m_cached_input_tokens_usd: 0.1 },
+      fast: { per_1m_output_tokens_usd: 20 },
+      listed: { per_1m_input_tokens_usd: 1, tiers: [{ over_input_tokens: 10, per_1m_input_tokens_usd: 7 }] },
+    },
+  }
+  const costs = (service_tier: string, sized: Price = price) =>
+    [272_000, 300_000, 600_000].map((input_tokens) => {
+      const usage = { input_tokens, output_tokens: 100_000, service_tier }
+      return meter(callOf('chat', chatCall()), { ...NOTHING_REPORTED, usage }, sized).costUsd
+    })
+  t.same(costs('default'), [1.544, 2.7, 5.8], 'without a price of its own')
+  t.same(costs('flex'), [0.572, 1.05, 2.7], 'half going in, and three tenths coming out')
+  t.same(costs('fast'), [2.544, 4.2, 6.8], 'twice as much coming out')
+  t.same(costs('listed'), [2.904, 3.1, 5.2], 'its own sizes')
+  const free = { ...price, per_1m_input_tokens_usd: 0 }
+  t.same(costs('flex', free), [0.572, 1.65, 5.1], 'there is no part of nothing')
 })
 
 t.test('what is reserved covers every tier of service that may answer', async (t) => {

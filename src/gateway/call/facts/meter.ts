@@ -65,7 +65,7 @@ export function reportedBy(result: Results[OperationName]): ReportedUsage {
     return { ...NOTHING_REPORTED, seconds: validFigure(result.seconds), credits: validFigure(result.credits) }
   }
   const usage = 'usage' in result ? validTokens(result.usage ?? null) : null
-  return { seconds: null, channels: null, usage, images: imagesOf(result), credits: null }
+  return { ...NOTHING_REPORTED, usage, images: 'images' in result ? result.images.length : null }
 }
 
 /** The very figures as long as they are valid, as they are with every provider that works. */
@@ -75,10 +75,6 @@ function validTokens(usage: TokenUsage | null): TokenUsage | null {
   const output_tokens = validFigure(usage.output_tokens)
   const isValid = input_tokens === usage.input_tokens && output_tokens === usage.output_tokens
   return isValid ? usage : { input_tokens, output_tokens }
-}
-
-function imagesOf(result: Results[OperationName]): number | null {
-  return 'images' in result ? result.images.length : null
 }
 
 /**
@@ -301,7 +297,8 @@ const NONE: readonly never[] = []
 function countsOf(usage: TokenUsage): Usage & { readonly total_tokens: number | null } {
   const { input_tokens, output_tokens, cached_input_tokens: cached } = usage
   const { audio_input_tokens: heard, audio_output_tokens: spoken } = usage
-  const counts = { input_tokens, output_tokens, total_tokens: totalOf(usage) }
+  const total_tokens = input_tokens === null || output_tokens === null ? null : input_tokens + output_tokens
+  const counts = { input_tokens, output_tokens, total_tokens }
   if (!cached && !heard && !spoken) return counts
   return {
     ...counts,
@@ -313,11 +310,8 @@ function countsOf(usage: TokenUsage): Usage & { readonly total_tokens: number | 
 
 const TOKEN_UNIT = 1_000_000
 
-function isByTokens({
-  per_1m_input_tokens_usd: input,
-  per_1m_output_tokens_usd: output,
-}: PriceOfDay): boolean {
-  return input !== undefined || output !== undefined
+function isByTokens(price: PriceOfDay): boolean {
+  return (price.per_1m_input_tokens_usd ?? price.per_1m_output_tokens_usd) !== undefined
 }
 
 function tokenTerms(usage: TokenUsage | null, price: PriceOfDay): readonly Term[] {
@@ -363,10 +357,6 @@ function setApart(
   return whole === null || counted === null ? null : whole - counted
 }
 
-function totalOf({ input_tokens: input, output_tokens: output }: TokenUsage): number | null {
-  return input === null || output === null ? null : input + output
-}
-
 function exactSeconds(seconds: number | null): Exact | null {
   return seconds === null ? null : exact(seconds)
 }
@@ -396,24 +386,10 @@ function spokenTokens(characters: number, { audio_tokens_per_second: rate }: Pri
   }
 }
 
-/** Tokens of audio and of its transcript; null: not known. */
-function heardTokens(
-  seconds: number | null,
-  { audio_tokens_per_second: rate }: PriceOfDay,
-): TokenUsage | null {
-  if (rate === undefined || seconds === null) return null
-  const input = Math.ceil(seconds * rate)
-  return {
-    input_tokens: input,
-    audio_input_tokens: input,
-    output_tokens: Math.ceil(seconds * TEXT_TOKENS_PER_SECOND),
-    audio_output_tokens: 0,
-  }
-}
 /** Length of an answer whose call sets no limit. */
 const ANSWER_TOKENS = 1_000
 /** Audio whose file tells neither duration nor channels. */
-const UNKNOWN_AUDIO: ReportedUsage = { ...NOTHING_REPORTED, seconds: 60, channels: 2 }
+const UNKNOWN_AUDIO = { ...NOTHING_REPORTED, seconds: 60, channels: 2 }
 const VIDEO_SECONDS = 8
 /** Assumed for a message's audio, whose length is not looked up: an mp3 of 128 kbit/s. */
 const AUDIO_BYTES_PER_SECOND = 16_000
@@ -506,9 +482,14 @@ const ESTIMATES: {
   video: ({ duration_seconds }) => ({ ...NOTHING_REPORTED, seconds: duration_seconds ?? VIDEO_SECONDS }),
 }
 
+/** Tokens of audio and of its transcript, where the price says how many a second has. */
 function estimateAudio({ audio }: TranscriptionCall, price: PriceOfDay): ReportedUsage {
   if (price.audio_tokens_per_second === undefined) return UNKNOWN_AUDIO
-  return { ...UNKNOWN_AUDIO, usage: heardTokens(audio.durationSeconds ?? UNKNOWN_AUDIO.seconds, price) }
+  const seconds = audio.durationSeconds ?? UNKNOWN_AUDIO.seconds
+  const input_tokens = Math.ceil(seconds * price.audio_tokens_per_second)
+  const output_tokens = Math.ceil(seconds * TEXT_TOKENS_PER_SECOND)
+  const usage = { input_tokens, audio_input_tokens: input_tokens, output_tokens, audio_output_tokens: 0 }
+  return { ...UNKNOWN_AUDIO, usage }
 }
 
 function estimateChat(call: ChatCall, price: PriceOfDay): ReportedUsage {

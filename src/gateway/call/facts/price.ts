@@ -16,9 +16,22 @@ export function priceOn(price: Price, atMs: number): PriceOfDay {
 
 /** The price of an answer by a tier of service; undefined: the provider names none. */
 export function priceForTier(price: PriceOfDay, tier: string | undefined): PriceOfDay {
-  const { by_service_tier: tiers } = price
-  if (tiers === undefined || tier === undefined || !Object.hasOwn(tiers, tier)) return price
-  return { ...price, ...tiers[tier] }
+  const { by_service_tier: byTier, tiers: sizes } = price
+  if (byTier === undefined || tier === undefined || !Object.hasOwn(byTier, tier)) return price
+  const own = byTier[tier]!
+  if (sizes === undefined || own.tiers !== undefined) return { ...price, ...own }
+  return { ...price, ...own, tiers: sizes.map((size) => sizeOfTier(size, price, own)) }
+}
+
+/** A price by size as the tier has it: each part changes as the tier changes that part of the model's price. */
+function sizeOfTier<Size extends object>(size: Size, price: object, own: object): Size {
+  const part = (of: object, name: string) => (of as Readonly<Record<string, number | undefined>>)[name]
+  const parts = Object.entries(size as Readonly<Record<string, number>>).map(([name, usd]) => {
+    const [from, to] = [part(price, name), part(own, name)]
+    if (!from || to === undefined) return [name, usd]
+    return [name, rounded(over(times(exact(usd), exact(to)), exact(from)), PRICE_DECIMALS)]
+  })
+  return Object.fromEntries(parts)
 }
 
 /** How the languages of a recording are asked for; null: they are detected, or not spoken of. */
@@ -63,8 +76,9 @@ export interface Term {
   readonly quantity: Exact | number | null
 }
 
-/** Decimals of whole micro-USD. */
+/** Decimals of whole micro-USD, and of a price that follows from others. */
 const DECIMALS = 6
+const PRICE_DECIMALS = 12
 const LEAST_USD = 0.000001
 
 /** Sum of terms in USD, or the reason why it is not known. */
@@ -143,7 +157,8 @@ function sumOf(terms: readonly Term[]): Exact | Exclude<Cost, { readonly usd: nu
     if (usd === 0) continue
     if (quantity === null) return { unknown: 'measure' }
     const amount = typeof quantity === 'number' ? exact(quantity) : quantity
-    sum = plus(sum, per(times(amount, exact(usd)), unit))
+    const { digits, divisor } = times(amount, exact(usd))
+    sum = plus(sum, { digits, divisor: divisor * BigInt(unit) })
   }
   return priced ? sum : { unknown: 'price' }
 }
@@ -188,14 +203,15 @@ export function times(a: Exact, b: Exact): Exact {
   return { digits: a.digits * b.digits, divisor: a.divisor * b.divisor }
 }
 
-function per(a: Exact, unit: number): Exact {
-  return { digits: a.digits, divisor: a.divisor * BigInt(unit) }
+/** @param b above 0 */
+function over(a: Exact, b: Exact): Exact {
+  return { digits: a.digits * b.divisor, divisor: a.divisor * b.digits }
 }
 
 /** The smallest multiple of a step that is not below the number. @param step above 0 */
-export function roundedUp({ digits, divisor }: Exact, step: Exact): Exact {
-  const [value, unit] = [digits * step.divisor, step.digits * divisor]
-  return times({ digits: (value + unit - 1n) / unit, divisor: 1n }, step)
+export function roundedUp(number: Exact, step: Exact): Exact {
+  const { digits, divisor } = over(number, step)
+  return times({ digits: (digits + divisor - 1n) / divisor, divisor: 1n }, step)
 }
 
 /** The nearest number with that many decimals, half of the last one upwards. */

@@ -72,6 +72,8 @@ export interface Incident {
   readonly openedAtMs: number
   /** A budget is spent, or has too little left for a call; absent: it is about something else, or some is left. */
   readonly isExhausted?: boolean
+  /** The highest figure since it is exhausted. */
+  readonly peak?: number
   /** The figure as it was seen last, and the one of the rule, both in the unit of the rule. */
   readonly value: number
   readonly threshold: number
@@ -106,10 +108,11 @@ export interface Alerts {
   /**
    * Keeps the newest facts about an incident.
    *
-   * @param event null: no one is told
-   * @returns false when it is not open any more, and nothing changed
+   * @param before as it was read
+   * @param event  null: no one is told
+   * @returns false when it is not open any more, or another by now, and nothing changed
    */
-  update(incident: Incident, event: AlertEvent | null): Promise<boolean>
+  update(before: Incident, after: Incident, event: AlertEvent | null): Promise<boolean>
   /** @returns false when it is not open any more, and nothing changed */
   end(incident: Incident, event: AlertEvent): Promise<boolean>
 }

@@ -76,19 +76,22 @@ export function alertsContract(t: Test, start: Start): void {
   t.test('what is known of an open incident changes, told or untold', async (t) => {
     const { alerts, outbox } = (await start(t)).state
     const incident = incidentOf({ workspace: 'acme' })
-    t.equal(await alerts.update(incident, eventOf('none')), false, 'none is open')
+    t.equal(await alerts.update(incident, incident, eventOf('none')), false, 'none is open')
     await alerts.begin(incident, eventOf('1'))
     const [later, full] = [
       { ...incident, value: 0.98 },
       { ...incident, value: 1, isExhausted: true },
     ]
-    t.equal(await alerts.update(later, null), true)
-    t.same(await alerts.open(), [later])
-    t.equal(await alerts.update(full, eventOf('2')), true)
+    t.equal(await alerts.update(incident, later, null), true)
+    const [read] = await alerts.open()
+    t.same(read, later)
+    t.equal(await alerts.update(read!, full, eventOf('2')), true)
     t.same(await alerts.open(), [full])
-    t.equal(await alerts.update(incidentOf({ workspace: 'acme' }), eventOf('3')), false, 'another one')
+    t.equal(await alerts.update(read!, full, eventOf('2 again')), false, 'it is another by now')
+    const other = incidentOf({ workspace: 'acme' })
+    t.equal(await alerts.update(other, other, eventOf('3')), false, 'another one')
     t.equal(await alerts.end(full, eventOf('4')), true)
-    t.equal(await alerts.update(full, null), false)
+    t.equal(await alerts.update(full, full, null), false)
     const bodies = (await outbox.claim(claiming)).map(({ body }) => body)
     t.same(
       bodies.sort(),

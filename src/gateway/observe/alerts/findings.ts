@@ -26,7 +26,7 @@ export interface Finding {
 export type Standing = 'broken' | 'between' | 'well'
 
 /** How far a figure has to be on the good side of its threshold: one that moves about it must not flap. */
-const MARGIN = 0.1
+export const MARGIN = 0.1
 
 export function standingOf({ value, threshold, falls }: Finding): Standing {
   if (falls === true ? value <= threshold : value >= threshold) return 'broken'

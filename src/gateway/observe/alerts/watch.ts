@@ -8,7 +8,7 @@ import type { PermitLease } from '../../../contracts/permits.ts'
 import type { State } from '../../../contracts/state.ts'
 import { type Clock, sleep } from '../../../contracts/time.ts'
 import { Figures } from './figures.ts'
-import { type Finding, standingOf } from './findings.ts'
+import { type Finding, MARGIN, standingOf } from './findings.ts'
 import { withinRoom } from './room.ts'
 
 /** Every rule is looked at so often. */
@@ -207,16 +207,21 @@ class Watch implements AlertWatch {
 
   /** Keeps the figure of now, and tells when a budget is exhausted. @returns the incident as it is kept */
   async #update(incident: Incident, { value, isExhausted }: Finding): Promise<Incident> {
-    // Without money left no more calls are made and refused, so exhaustion lasts until the figure falls.
-    const stays = incident.isExhausted === true && value >= incident.value
-    const exhausted = isExhausted === undefined ? {} : { isExhausted: isExhausted || stays }
+    // Without money left no more calls are made and refused, and those under way give back what they do not cost: so
+    // exhaustion lasts until the figure has fallen well below its highest.
+    const was = incident.isExhausted === true
+    const peak = was ? Math.max(incident.peak ?? incident.value, value) : value
+    const stays = was && value > peak * (1 - MARGIN)
+    const exhausted = isExhausted === undefined ? {} : { isExhausted: isExhausted || stays, peak }
     const updated: Incident = { ...incident, value, ...exhausted }
-    const isNew = updated.isExhausted === true && incident.isExhausted !== true
+    const isNew = updated.isExhausted === true && !was
     if (!isNew && rounded(value) === rounded(incident.value) && updated.isExhausted === incident.isExhausted)
       return incident
     const { state, clock, log, onEvent } = this.#deps
     const event = isNew ? eventOf(updated, 'alert.exhausted', { occurredAtMs: clock.wallNow(), value }) : null
-    if ((await state.alerts.update(updated, event)) && event !== null) {
+    // Another node that believes to be the one may have told it.
+    if (!(await state.alerts.update(incident, updated, event))) return incident
+    if (event !== null) {
       log.warn({ incident: incident.id, rule: incident.rule, event_id: event.id }, 'a budget is exhausted')
       onEvent()
     }

@@ -9,7 +9,7 @@ import type { Operations } from './subjects.ts'
 export function createAlerts(db: DatabaseSync, events: Events, now: () => number): Operations<Alerts> {
   const list = query<{ readonly record: string }>(db, 'SELECT record FROM incidents')
   const put = db.prepare('INSERT OR IGNORE INTO incidents (name, id, record) VALUES (?, ?, ?)')
-  const change = db.prepare('UPDATE incidents SET record = ? WHERE name = ? AND id = ?')
+  const change = db.prepare('UPDATE incidents SET record = ? WHERE name = ? AND record = ?')
   const remove = db.prepare('DELETE FROM incidents WHERE name = ? AND id = ?')
   const tell = ({ id, occurredAtMs, body }: AlertEvent) =>
     events.announce(
@@ -27,8 +27,8 @@ export function createAlerts(db: DatabaseSync, events: Events, now: () => number
       return true
     },
 
-    update(incident, event) {
-      const { changes } = change.run(JSON.stringify(incident), incidentName(incident), incident.id)
+    update(before, after, event) {
+      const { changes } = change.run(JSON.stringify(after), incidentName(before), JSON.stringify(before))
       if (changes === 0) return false
       if (event !== null) tell(event)
       return true

@@ -38,7 +38,7 @@ export function createRedisAlerts(ask: Ask): Alerts {
       return records.map((record) => JSON.parse(record.slice(record.indexOf(' ') + 1)) as Incident)
     },
     begin: (incident, event) => change(incident, '', recordOf(incident), event),
-    update: (incident, event) => change(incident, incident.id, recordOf(incident), event),
+    update: (before, after, event) => change(before, recordOf(before), recordOf(after), event),
     end: (incident, event) => change(incident, incident.id, '', event),
   }
 }

@@ -4,15 +4,15 @@
 -- ARGV name expected record event_id workspace occurred body
 -- Reply 1 | 0: whether this call changed it
 --
--- `incidents` is a hash: name -> the id of the incident, a space and its JSON. `expected` is the id of the incident that
--- is to be open now, empty for none; `record` takes its place, empty to end it. An empty `event_id` tells nobody.
+-- `incidents` is a hash: name -> the id of the incident, a space and its JSON. `expected` is what is to be open now: such
+-- a record or its id, empty for none; `record` takes its place, empty to end it. An empty `event_id` tells nobody.
 
 local name, expected, record = ARGV[1], ARGV[2], ARGV[3]
 local incidents = key('incidents')
 
 local held = redis.call('HGET', incidents, name)
 local id = held and string.match(held, '^%S+') or ''
-if id ~= expected then return 0 end
+if id ~= expected and held ~= expected then return 0 end
 
 if ARGV[4] ~= '' then
   redis.call('HSET', key('event', ARGV[4]), 'body', ARGV[7])

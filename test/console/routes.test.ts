@@ -93,6 +93,12 @@ t.test('a route is drafted, published, changed and rolled back', async (t) => {
     { action: 'route.publish' },
     { action: 'route.draft' },
   ])
+  const fields = { entries: [entry('morse-1-mini')] }
+  const saved = await admin.put(`${path}/draft`, { fields, revision: revisionOf(back) })
+  const seen = { revision: revisionOf(saved), number: 2 }
+  t.match(await admin.post(`${path}/publish`, seen), { status: 409 }, 'it would undo the roll-back unseen')
+  const knowing = await admin.post(`${path}/publish`, { ...seen, number: 3 })
+  t.match(knowing, { status: 200, body: { published: { number: 4 }, draft: null } })
 })
 
 t.test('what is published serves, under the version that is shown', async (t) => {

@@ -105,7 +105,8 @@ const ROUTES = {
     id: 'publishRoute',
     summary: 'Publish the draft of a route',
     description:
-      'Checked against all that is served; what would make anything invalid is 400 with `details.issues`',
+      'Checked against all that is served; what would make anything invalid is 400 with `details.issues`. 409 where ' +
+      'the draft is not `revision`, or the published version not `number`, as after a roll-back',
     answer: shapes.Route,
   },
   [`GET ${ROUTE}/versions`]: {

@@ -111,14 +111,9 @@ export async function changeDraft(
   context: ChangeContext,
 ): Promise<void> {
   const { record } = step
-  requireOwner(actor, record.workspace)
-  const note = {
-    by: actor.author,
-    workspace: record.workspace,
-    target: recordId(record),
-    before: null,
-    detail: null,
-  }
+  const { workspace } = record
+  requireOwner(actor, workspace)
+  const note = { by: actor.author, workspace, target: recordId(record), before: null, detail: null }
   const after = step.do === 'draft' ? hashFields(step.fields) : null
   const { state } = await context.state.catalog.change({
     token: randomUUID(),

@@ -9,7 +9,7 @@ import { type AdminActor, requireOwner } from './actor.ts'
 import { requireOwnName } from './catalog.ts'
 import type { ChangeContext } from './change.ts'
 import { changeDraft, changePart, conflict, managedByFile, requireRoom } from './change.ts'
-import { partOf } from './parts.ts'
+import { type Part, partOf } from './parts.ts'
 
 export interface RouteInput {
   readonly workspace: string
@@ -79,12 +79,13 @@ export async function discardDraft(
  * Publishes the draft of a route.
  *
  * @param revision of the draft as its author has seen it
+ * @param number   as of `putRoute`: a roll-back since then leaves the draft as it is
  * @param note     why, in the words of the author; empty: they did not say
  * @throws GatewayError NOT_FOUND, INVALID_REQUEST, CONFLICT, DEPENDENCY_UNAVAILABLE
  */
 export async function publishRoute(
   actor: AdminActor,
-  input: RouteInput & { readonly revision: number; readonly note: string },
+  input: Pick<RoutePut, 'workspace' | 'name' | 'number' | 'note'> & { readonly revision: number },
   context: ChangeContext,
 ): Promise<void> {
   requireOwner(actor, input.workspace)
@@ -92,8 +93,9 @@ export async function publishRoute(
   const note = publicationNote(input.note)
   const decide = async (catalog: CatalogService) => {
     const { draft = null } = (await context.state.catalog.get(record)) ?? {}
-    if (draft?.revision !== input.revision)
-      throw draft === null && partOf(catalog, record) === null ? noRoute() : conflict()
+    const part = partOf(catalog, record)
+    if (draft?.revision !== input.revision) throw draft === null && part === null ? noRoute() : conflict()
+    if (!isReplaced(input, part)) throw conflict()
     return { record, fields: draft.fields, draft, note, action: 'route.publish' }
   }
   await changePart(actor, decide, context)
@@ -102,8 +104,8 @@ export async function publishRoute(
 /** The intended state of a route, for `putRoute`. */
 export interface RoutePut extends RouteInput {
   readonly fields: RecordFields
-  /** Number of the published version that is replaced; null: there is none; undefined: whichever there is. */
-  readonly number: number | null | undefined
+  /** Number of the published version that is replaced; null: there is none; absent: whichever there is. */
+  readonly number?: number | null | undefined
   /** As of `publishRoute`. */
   readonly note: string
   /** Publishes beside a draft of other fields, which stays. */
@@ -128,7 +130,7 @@ export async function putRoute(actor: AdminActor, input: RoutePut, context: Chan
     if (part?.managedBy === 'file') throw managedByFile(record)
     if (part?.version?.hash === hash) return null
     if (part === null) await requireNewRoute(record, catalog, context)
-    if (input.number !== undefined && input.number !== (part?.version?.number ?? null)) throw conflict()
+    if (!isReplaced(input, part)) throw conflict()
     const { draft = null } = (await context.state.catalog.get(record)) ?? {}
     const keepsDraft = draft !== null && hashFields(draft.fields) !== hash
     if (keepsDraft && !input.force) throw draftInTheWay(draft)
@@ -136,6 +138,10 @@ export async function putRoute(actor: AdminActor, input: RoutePut, context: Chan
   }
   await changePart(actor, decide, context)
 }
+
+/** Whether the published version is the one that is to be replaced. */
+const isReplaced = ({ number }: Pick<RoutePut, 'number'>, part: Part | null) =>
+  number === undefined || number === (part?.version?.number ?? null)
 
 function draftInTheWay({ revision, atMs, by }: RecordDraft): GatewayError {
   const details = { draft: { revision, saved_by: by.name, saved_at: new Date(atMs).toISOString() } }

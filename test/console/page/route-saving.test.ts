@@ -83,7 +83,7 @@ t.test('of two editors one decides whose draft is kept', async (t) => {
   const theirs = drafted(7, 'a', 'theirs')
   const conflict = after(savingOf(drafted(5, 'a')), { is: 'sent', fields: mine }, { is: 'conflict', theirs })
   t.equal(phaseOf(conflict, mine), 'conflict')
-  t.same(changedBy(theirs), { name: 'Bob', at: '2026-11-20T11:00:00Z', did: 'saved' })
+  t.same(changedBy(theirs, conflict.known), { name: 'Bob', at: '2026-11-20T11:00:00Z', did: 'saved' })
 
   const kept = after(conflict, { is: 'mine' })
   t.equal(phaseOf(kept, mine), 'unsaved')
@@ -95,7 +95,10 @@ t.test('of two editors one decides whose draft is kept', async (t) => {
 })
 
 t.test('another editor may have published the draft, or removed the route', async (t) => {
-  t.same(changedBy(PUBLISHED), { name: 'Ann', at: '2026-11-20T10:00:00Z', did: 'published' })
-  t.equal(changedBy({ ...PUBLISHED, published: null }).did, 'removed')
+  const known = drafted(5, 'a')
+  const published = { name: 'Ann', at: '2026-11-20T10:00:00Z', did: 'published' } as const
+  t.same(changedBy(PUBLISHED, known), published)
+  t.same(changedBy(known, known), published, 'the draft stayed, as with a roll-back')
+  t.equal(changedBy({ ...PUBLISHED, published: null }, known).did, 'removed')
   t.same(keptFields({ ...PUBLISHED, published: null }), { workspace: 'acme', entries: [] })
 })

@@ -41,14 +41,15 @@ const Note = Type.Optional(
   }),
 )
 
+const Replaced = Type.Optional(
+  Type.Union([VersionNumber, Type.Null()], {
+    description: 'of the published version that is replaced; null: there is none; absent: whichever there is',
+  }),
+)
+
 const RouteBody = Type.Object({
   fields: Type.Object({}, { additionalProperties: true, description: 'as in a configuration file' }),
-  number: Type.Optional(
-    Type.Union([VersionNumber, Type.Null()], {
-      description:
-        'of the published version that is replaced; null: there is none; absent: whichever there is',
-    }),
-  ),
+  number: Replaced,
   note: Note,
   force: Type.Optional(
     Type.Boolean({ description: 'publishes beside a draft of other fields, which stays; else that is 409' }),
@@ -65,7 +66,7 @@ const DraftBody = Type.Object({
   }),
 })
 
-const PublishBody = Type.Object({ revision: Revision, note: Note })
+const PublishBody = Type.Object({ revision: Revision, number: Replaced, note: Note })
 const DiscardQuery = Type.Object({ revision: Type.Optional(Revision) })
 const RollBackBody = Type.Object({ number: VersionNumber })
 const ListQuery = Type.Object(PAGING)
@@ -127,8 +128,8 @@ async function deleteDraft(call: Call<unknown, Static<typeof DiscardQuery>>): Pr
 
 async function postPublication(call: Call<Static<typeof PublishBody>>): Promise<RouteAnswer> {
   const { context, viewer, params, body } = call
-  const { revision, note = '' } = body
-  await publishRoute(viewer.actor, { ...routeName(params), revision, note }, context.admin)
+  const { revision, number, note = '' } = body
+  await publishRoute(viewer.actor, { ...routeName(params), revision, number, note }, context.admin)
   return showRoute(call)
 }
 

@@ -443,7 +443,7 @@ const DID = {
 /** Two people edited the route: shows both drafts, to choose one. */
 function Conflict({ draft, theirs }: { readonly draft: Draft; readonly theirs: RouteAnswer }) {
   const [comparing, setComparing] = useState(false)
-  const { name, at, did } = changedBy(theirs)
+  const { name, at, did } = changedBy(theirs, draft.saving.known)
   const who = name ?? 'Someone'
   const mine = draft.fields
   return h(

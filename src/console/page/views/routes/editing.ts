@@ -308,13 +308,17 @@ export function revisionOf({ known }: Saving): number | null {
   return known.draft?.revision ?? null
 }
 
-/** Names who changed the route and how, to decide a conflict. */
-export function changedBy({ draft, published }: RouteAnswer): {
+/** Names who changed the route since it was known, and how, to decide a conflict. */
+export function changedBy(
+  { draft, published }: RouteAnswer,
+  known: RouteAnswer,
+): {
   readonly name: string | null
   readonly at: string | null
   readonly did: 'saved' | 'published' | 'removed'
 } {
-  if (draft) return { name: draft.saved_by, at: draft.saved_at, did: 'saved' }
+  if (draft && draft.revision !== known.draft?.revision)
+    return { name: draft.saved_by, at: draft.saved_at, did: 'saved' }
   if (published) return { name: published.published_by, at: published.published_at, did: 'published' }
   return { name: null, at: null, did: 'removed' }
 }

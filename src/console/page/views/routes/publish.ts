@@ -132,7 +132,9 @@ function Summary({ route }: { readonly route: RouteAnswer }) {
 async function publish(route: RouteAnswer, note: string, draft: Draft): Promise<void> {
   const path = apiPath`/workspaces/${route.workspace}/routes/${route.name}/publish`
   const said = note.trim() === '' ? {} : { note: note.trim() }
-  const answer = await api.post<RouteAnswer>(path, { revision: route.draft?.revision ?? null, ...said })
+  const { draft: kept, published } = route
+  const seen = { revision: kept?.revision ?? null, number: published?.number ?? null }
+  const answer = await api.post<RouteAnswer>(path, { ...seen, ...said })
   draft.load(answer)
   const number = answer.published?.number
   toast(`${route.name} published${number == null ? '' : ` as version ${number}`}`)

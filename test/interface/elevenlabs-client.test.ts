@@ -271,8 +271,7 @@ t.test('speech, voices and models', { timeout: 60_000 }, async (t) => {
       audio_effects: { pan: 1 },
       enable_logging: false,
     }
-    const ask = async (name: string) => {
-      const sample = samples[name] ?? 'auto'
+    const ask = async (name: string, sample = samples[name] ?? 'auto') => {
       const query = Object.hasOwn(SPEECH_QUERY, name) ? `?${name}=${String(sample)}` : ''
       const answer = await fetch(`${gateway.url}/elevenlabs/v1/text-to-speech/rachel${query}`, {
         method: 'POST',
@@ -286,6 +285,7 @@ t.test('speech, voices and models', { timeout: 60_000 }, async (t) => {
     }
     const plain = await ask('')
     t.equal(plain.status, 200)
+    t.same(await ask('pronunciation_dictionary_locators', []), plain, 'an empty list asks for nothing')
     for (const [name, { fate, note }] of Object.entries(rows)) {
       const { status, body, asked, warnings } = await ask(name)
       if (fate === 'refused') {

@@ -26,7 +26,7 @@ export interface DoorOption {
   readonly fate: OptionFate
   /** Its effect, or why it has none. Part of warnings and refusals, and of the manual. */
   readonly note: string
-  /** Shape of its value in a JSON body; absent: any. */
+  /** Shape of its value in a JSON body; absent: any, and none of what is refused. */
   readonly shape?: TSchema
   /** Values that ask for nothing, beside empty ones. A refused option may have the first of them. */
   readonly neutral?: readonly (string | number | boolean)[]
@@ -316,10 +316,10 @@ function isAsked({ fate, neutral }: DoorOption, value: unknown): boolean {
   return neutral?.includes(value as string) !== true
 }
 
-function memberOf({ fate, note, shape = Type.Unknown(), neutral }: DoorOption): TSchema {
-  if (fate === 'warned') return optional(shape, `no effect: ${note}`)
-  if (fate !== 'refused') return optional(shape, note)
-  return neutral === undefined ? refusedField(note) : optional(Type.Literal(neutral[0]!), note)
+function memberOf({ fate, note, shape, neutral }: DoorOption): TSchema {
+  if (fate === 'refused' && neutral !== undefined) return optional(Type.Literal(neutral[0]!), note)
+  if (fate === 'refused' && shape === undefined) return refusedField(note)
+  return optional(shape ?? Type.Unknown(), fate === 'warned' ? `no effect: ${note}` : note)
 }
 
 /** Documents the options that are not refused, as text. */

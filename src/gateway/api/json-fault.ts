@@ -16,6 +16,9 @@ export function faultOf(schema: TSchema, value: unknown, isLarge = false): Retur
   return invalidField(path, message)
 }
 
+/** Shape of a list that must be left out: clients of some vendors send it with nothing in it. */
+export const EMPTY_LIST = Type.Array(Type.Unknown(), { maxItems: 0 })
+
 interface Fault {
   /** E.g. `messages[2].content`. */
   readonly path: string
@@ -47,6 +50,7 @@ function locate(schema: TSchema, value: unknown, path: string, isLarge: boolean)
 
 function locateBranch(schema: Type.TUnion, value: unknown, path: string, isLarge: boolean): Fault {
   const branches = branchesOf(schema)
+  if (branches.includes(EMPTY_LIST)) return { path, message: MUST.beLeftOut(descriptionOf(schema)) }
   const meant = branches.filter((branch) => isMeant(branch, value))
   if (meant.length === 1) return locate(meant[0] as TSchema, value, path, isLarge)
   const objects = branches.filter((branch) => Type.IsObject(branch))

@@ -18,6 +18,7 @@ import {
 } from '../door-options.ts'
 import { type EndpointCall, endpoint } from '../endpoint.ts'
 import { factHeaders } from '../fact-headers.ts'
+import { EMPTY_LIST } from '../json-fault.ts'
 import { jsonReply, type Large, largeBase64 } from '../json-reply.ts'
 import { jsonRequest, optional, type ReceivedJson } from '../json-request.ts'
 import { readSpeech, SpeechBody, streamPieces, streamSpeech } from '../native/speech.ts'
@@ -46,7 +47,7 @@ export const SPEECH_OPTIONS: DoorOptions = {
   model_id: kept('names a purpose of the workspace; any other name is ignored'),
   language_code: warned('the language is that of the text'),
   voice_settings: kept('of which `speed`; a warning names the others'),
-  pronunciation_dictionary_locators: refused('there are no dictionaries here'),
+  pronunciation_dictionary_locators: refused('there are no dictionaries here', { shape: EMPTY_LIST }),
   seed: kept('as `seed` at `/v1/speech`'),
   previous_text: warned('not passed on'),
   next_text: warned('not passed on'),

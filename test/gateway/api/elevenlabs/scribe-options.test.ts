@@ -117,8 +117,15 @@ t.test("fields that Python's client writes as JSON", async (t) => {
     const exchange = { query: '', headers: {} } as unknown as Exchange
     return readScribeOptions(exchange, { kind: 'form', values }, principal())
   }
-  const left = { webhook_metadata: 'null', entity_detection: 'null', entity_redaction: 'null' }
+  const names = ['webhook_metadata', 'entity_detection', 'entity_redaction', 'additional_formats']
+  const left = Object.fromEntries(names.map((name) => [name, 'null']))
   t.same(form(left), form({}), 'null is what was left out')
+  t.same(
+    form(Object.fromEntries(names.map((name) => [name, '[]']))),
+    form({}),
+    'an empty list asks for nothing',
+  )
+  t.throws(() => form({ additional_formats: '[{"format":"srt"}]' }), { message: /`additional_formats`/ })
   const asked = form({ ...left, entity_detection: '["pii", "phi"]', entity_redaction: '["pii", "phi"]' })
   t.match(asked, { options: { redaction: ['pii', 'phi'] }, warnings: [] })
   t.match(form({ entity_redaction: '"pci"' }), { options: { redaction: ['pci'] } })

@@ -45,11 +45,12 @@ export interface Spent {
 
 export const NOTHING_SPENT: Spent = Object.freeze({ billableSeconds: 0, costUsd: 0 })
 
-export function addSpent(a: Spent, b: Spent): Spent {
+/** @param sign -1: what is left of `a` without `b` */
+export function addSpent(a: Spent, b: Spent, sign: 1 | -1 = 1): Spent {
   const isKnown = a.costUsd !== null && b.costUsd !== null
   return {
-    billableSeconds: a.billableSeconds + b.billableSeconds,
-    costUsd: isKnown ? usdOf(microsOf(a.costUsd) + microsOf(b.costUsd)) : null,
+    billableSeconds: a.billableSeconds + sign * b.billableSeconds,
+    costUsd: isKnown ? usdOf(microsOf(a.costUsd) + sign * microsOf(b.costUsd)) : null,
   }
 }
 
@@ -62,8 +63,10 @@ export class SessionMoney {
   readonly #active: ActiveCall<'transcription'>
   #slice: Slice | null = null
   #next: Slice | null = null
-  #asking: Promise<void> | null = null
+  #asking: Promise<unknown> | null = null
   #refusal: GatewayError | null = null
+  /** Seconds that each entry was paid of slices that are settled. */
+  readonly #paid = new Map<Entry, number>()
   #billableSeconds = 0
   #micros: number | null = 0
   #refusedMs = 0
@@ -93,10 +96,9 @@ export class SessionMoney {
    */
   async begin(selection: Selection): Promise<Selection> {
     const slice = await this.#reserve(selection)
-    const { reservation } = slice
     this.#slice = slice
     if (this.#isOver) await this.end()
-    return reservation.selection
+    return slice.reservation.selection
   }
 
   /**
@@ -136,10 +138,7 @@ export class SessionMoney {
 
   /** Nothing else is reserved, and nothing is settled for good, before `asking` is over. */
   async #hold<Asked>(asking: Promise<Asked>): Promise<Asked> {
-    const over = asking.then(
-      () => {},
-      () => {},
-    )
+    const over = Promise.allSettled([asking])
     this.#asking = over
     try {
       return await asking
@@ -172,7 +171,7 @@ export class SessionMoney {
     if (slice === null || this.#isOver) return
     if (slice.entry !== null && nowMs - slice.accruedMs >= ACCRUED_MS) {
       slice.accruedMs = nowMs
-      slice.reservation.accrue(slice.entry, priced(this.#active, slice).costUsd)
+      slice.reservation.accrue(slice.entry, this.#priced(slice).costUsd)
     }
     const ageMs = nowMs - slice.sinceMs
     if (this.#next !== null && ageMs >= SLICE_MS * RENEWED_AT) return void this.#roll()
@@ -184,7 +183,7 @@ export class SessionMoney {
 
   /** Spent so far, with the slice under way. */
   spent(): Spent {
-    const under = this.#slice === null ? null : priced(this.#active, this.#slice)
+    const under = this.#slice === null ? null : this.#priced(this.#slice)
     return {
       billableSeconds: this.#billableSeconds + (under?.billableSeconds ?? 0),
       costUsd:
@@ -238,13 +237,33 @@ export class SessionMoney {
 
   #settle(slice: Slice): Promise<unknown> | null {
     const { reservation, entry } = slice
-    const { billableSeconds, costUsd } = priced(this.#active, slice)
+    const { billableSeconds, costUsd } = this.#priced(slice)
+    for (const [paid, seconds] of slice.used) this.#paid.set(paid, (this.#paid.get(paid) ?? 0) + seconds)
     this.#billableSeconds += billableSeconds
     this.#micros = this.#micros === null || costUsd === null ? null : this.#micros + microsOf(costUsd)
     if (entry !== null && slice.usedSeconds > 0) return reservation.settle(entry, costUsd)
     // No provider has worked on it.
     this.#active.context.money.estimate = null
     return reservation.settleFailed(null)
+  }
+
+  /** Cost of a slice at what each entry was paid of it: what it adds to the cost of all, which is rounded up once. */
+  #priced({ used }: Slice): Spent {
+    const atMs = this.#active.services.clock.wallNow()
+    let sum: Spent = NOTHING_SPENT
+    for (const [entry, seconds] of used) {
+      const before = this.#paid.get(entry) ?? 0
+      const earlier = before === 0 ? NOTHING_SPENT : this.#costOf(entry, before, atMs)
+      const all = this.#costOf(entry, before + seconds, atMs)
+      sum = addSpent(sum, addSpent(all, earlier, -1))
+    }
+    return sum
+  }
+
+  #costOf(entry: Entry, seconds: number, atMs: number): Spent {
+    const part = sliceOf(this.#active.call as CallOf<'transcription'>, seconds)
+    const { usage, costUsd } = meter(part, NOTHING_REPORTED, priceFor(entry, part), atMs)
+    return { billableSeconds: usage.billable_audio_seconds ?? seconds, costUsd }
   }
 }
 
@@ -256,18 +275,4 @@ function newSlice(reservation: Reservation, nowMs: number): Slice {
 /** Whether it is reserved for the entry. */
 function reserves({ reservation }: Slice, entry: Entry): boolean {
   return reservation.selection.candidates.some((candidate) => candidate.entry === entry)
-}
-
-/** Cost of a slice at what each entry was paid of it. */
-function priced({ call, services }: ActiveCall<'transcription'>, { used }: Slice): Spent {
-  const atMs = services.clock.wallNow()
-  let billableSeconds = 0
-  let micros: number | null = 0
-  for (const [entry, seconds] of used) {
-    const part = sliceOf(call as CallOf<'transcription'>, seconds)
-    const { usage, costUsd } = meter(part, NOTHING_REPORTED, priceFor(entry, part), atMs)
-    billableSeconds += usage.billable_audio_seconds ?? seconds
-    micros = micros === null || costUsd === null ? null : micros + microsOf(costUsd)
-  }
-  return { billableSeconds, costUsd: micros === null ? null : usdOf(micros) }
 }

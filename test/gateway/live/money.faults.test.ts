@@ -76,6 +76,20 @@ test('slices follow one another, and add up to what was used', async (t) => {
   t.equal(credits - (await rig.settled()).creditsMicros, 120 * MICROS_PER_SECOND)
 })
 
+test('seconds that are charged in steps are rounded up once', async (t) => {
+  const provider = await serveWords(t)
+  const price = { ...LIVE_FACTS.price, billing_increment_seconds: 50, minimum_seconds: 70 }
+  const stepped = facts({ live: { ...LIVE_FACTS, price, replay_speed: 100 } })
+  const rig = await rigWith(t, 100 * SLICE_MICROS, [wordsEntry(provider.origin, 'first', { facts: stepped })])
+  const caller = rig.connect('sample_rate=16000&interim=false')
+  await caller.message('ready')
+  await caller.speak(wordsAudio(0, 300), 25)
+  caller.send({ type: 'end' })
+  const done = await caller.message('done')
+  t.match(done, { cost_usd: 0.15, usage: { audio_seconds: 120, billable_audio_seconds: 150 } })
+  t.equal(100 * SLICE_MICROS - (await rig.settled()).creditsMicros, 150 * MICROS_PER_SECOND)
+})
+
 /** Keeps the contexts of all sessions, for what they cost. */
 function watchSessions(rig: LiveRig): () => readonly AdmittedContext[] {
   const seen = new Set<AdmittedContext>()

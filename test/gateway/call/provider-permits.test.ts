@@ -150,6 +150,26 @@ t.test('a caller who leaves while it waits takes nothing', async (t) => {
   t.equal(rig.services.state.permits.held('calls:first'), 0)
 })
 
+t.test('a caller who leaves while units of the account are asked for pays for nothing', async (t) => {
+  const provider = await openProvider(t)
+  const entries = [
+    limitedEntry(provider.origin, { concurrency: null, unitRates: { tokensPerMinute: 5_000 } }),
+  ]
+  const rig = gatewayRig(t, { entries })
+  const caller = new AbortController()
+  const { state } = rig.services
+  let taken = 0
+  const take: typeof state.unitLimiter.take = async (buckets, units, isDue) => {
+    taken += units
+    caller.abort(new Error('left'))
+    return state.unitLimiter.take(buckets, units, isDue)
+  }
+  const services = { ...rig.services, state: { ...state, unitLimiter: { ...state.unitLimiter, take } } }
+  const call = rig.request('chat', chatCall(), caller.signal)
+  await t.rejects(runWhole(services, call), { message: 'left' })
+  t.same([call.context.money.spent, taken, provider.asked()], [null, 0, 0], 'units are given back')
+})
+
 t.test('a job waits longer than a caller would', async (t) => {
   const provider = await openProvider(t)
   const rig = gatewayRig(t, { entries: [limitedEntry(provider.origin, { queueMs: 0 })] })

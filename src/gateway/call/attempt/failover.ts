@@ -169,14 +169,12 @@ class Failover<Active extends ActiveCall, Got> {
     taking: number | Promise<number>,
   ): Promise<AttemptSuccess<Got>> {
     const { services, call, signal, job } = this.#active
-    const { clock, state, health } = services
+    const { clock, state } = services
     const { entry } = attempt.candidate
     let retryAfterMs = await taking
     while (job !== null && retryAfterMs > 0 && clock.now() + retryAfterMs < attempt.deadlineAtMs) {
-      await sleep(clock, retryAfterMs, { signal }).catch((left: unknown) => {
-        health.released(entry, startMs)
-        throw left
-      })
+      await sleep(clock, retryAfterMs, { signal }).catch(() => this.#checkCaller(attempt, startMs))
+    this.#checkCaller({ ...attempt, counted: retryAfterMs === 0 }, startMs)
       retryAfterMs = (await takeAccountUnits(state, entry.provider, call)) ?? 0
     }
     // The wait takes nothing of the time that the entry has.
@@ -197,6 +195,15 @@ class Failover<Active extends ActiveCall, Got> {
   #giveBack({ candidate, counted }: Attempt): void {
     const { services, call } = this.#active
     if (counted === true) settleAccountUnits(services.state, candidate.entry.provider, call, null)
+  /** @throws the signal's reason when the caller left while the attempt had to wait: nothing is taken for it */
+  #checkCaller(attempt: Attempt, askedMs: number): void {
+    const { services, signal } = this.#active
+    if (!signal.aborted) return
+    this.#giveBack(attempt)
+    services.health.released(attempt.candidate.entry, askedMs)
+    signal.throwIfAborted()
+  }
+
   }
 
   #tryFreely(attempt: Attempt, startMs: number): Promise<AttemptSuccess<Got>> {
@@ -213,12 +220,8 @@ class Failover<Active extends ActiveCall, Got> {
     const waitMs = Math.min(job === null ? permit.queueMs : Number.POSITIVE_INFINITY, leftMs)
     const lease = await services.state.permits.wait(permit.limit, { workspace, waitMs, signal })
     if (permit.queueMs > 0) services.watch?.waited(candidate.entry, services.clock.now() - askedMs)
-    if (signal.aborted) {
-      lease?.release()
-      this.#giveBack(attempt)
-      services.health.released(candidate.entry, askedMs)
-    }
-    signal.throwIfAborted()
+    if (signal.aborted) lease?.release()
+    this.#checkCaller(attempt, askedMs)
     const startMs = services.clock.now()
     if (lease === null) {
       const failure = { failure: permit.busy, blamed: false, unknown: false }

@@ -3,6 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import type { ConfiguredProvider } from '../../../src/contracts/catalog.ts'
 import { newJobId } from '../../../src/contracts/ids.ts'
+import { audio, options } from '../../support/call.ts'
 import { configuredProvider } from '../../support/catalog.ts'
 import {
   chatCall,
@@ -12,10 +13,13 @@ import {
   runForJob,
   runStreamed,
   runWhole,
+  upstream,
 } from '../../support/gateway-rig.ts'
 import { serveHttp } from '../../support/http-server.ts'
+import { memoryAudio } from '../../support/memory-audio.ts'
 import { waitUntil } from '../../support/wait-until.ts'
 
+const SOUND = memoryAudio(Buffer.alloc(64), 'identity')
 const ANSWER = JSON.stringify({ choices: [{ message: { role: 'assistant', content: 'hello' } }] })
 
 /** A provider that answers when it is told to, and knows how many calls it had at once. */
@@ -168,6 +172,23 @@ t.test('a caller who leaves while units of the account are asked for pays for no
   const call = rig.request('chat', chatCall(), caller.signal)
   await t.rejects(runWhole(services, call), { message: 'left' })
   t.same([call.context.money.spent, taken, provider.asked()], [null, 0, 0], 'units are given back')
+})
+
+t.test('an answer that is refused has used up units of its account', async (t) => {
+  const says = (text: string) => upstream(t, (response) => void response.end(JSON.stringify({ text })))
+  const [empty, good] = [await says(''), await says('one')]
+  const limited = limitedEntry(empty.origin, { concurrency: null, unitRates: { audioSecondsPerMinute: 15 } })
+  const entries = [{ ...limited, retryEmpty: true }, entryAt(good.origin)]
+  const { services, request } = gatewayRig(t, { entries, reader: SOUND.reader })
+  for (const asked of [1, 1]) {
+    const of = { ...audio(), ...SOUND.audio, durationSeconds: 10 }
+    const { result, release } = await runWhole(
+      services,
+      request('transcription', { audio: of, options: options() }),
+    )
+    t.same([result.text, empty.requests.length], ['one', asked])
+    release()
+  }
 })
 
 t.test('a job waits longer than a caller would', async (t) => {

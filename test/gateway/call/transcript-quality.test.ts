@@ -189,17 +189,18 @@ t.test('a refused transcript is cured by another entry, counted in shadow, or th
   const [bad, good] = [await says('Thank you for watching!'), await says('')]
   const doubts: string[] = []
   const outcomes: string[] = []
+  const metered: string[] = []
   const watch = {
     attempted: ({ outcome }: WatchedAttempt) => void outcomes.push(outcome),
     doubted: (...[{ model }, operation, rule, how]: [{ model: string }, string, AcceptRule, string]) =>
       void doubts.push(`${model} ${operation} ${rule} ${how}`),
     waited() {},
-    metered() {},
+    metered: ({ model }: { model: string }) => void metered.push(model),
     charged() {},
   }
   const rig = (accepts: readonly (AcceptRules | null)[], origins: readonly string[]) => {
     const entries = origins.map((origin, at) =>
-      entryAt(origin, { model: `m${at}`, accept: accepts[at] ?? null }),
+      entryAt(origin, { model: `m${at}`, accept: accepts[at] ?? null, retryEmpty: accepts[at] === null }),
     )
     const { services, request } = gatewayRig(t, { entries, reader: SILENCE.reader })
     const of = { ...audio(), ...SILENCE.audio, durationSeconds: 5 }
@@ -243,6 +244,7 @@ t.test('a refused transcript is cured by another entry, counted in shadow, or th
   t.equal(refused.services.budget.used, 0)
 
   doubts.length = 0
+  metered.length = 0
   for (const [how, accept] of [
     ['shadow', { ...rules, shadow: true }],
     ['last_resort', { ...rules, last_resort: true }],
@@ -252,7 +254,42 @@ t.test('a refused transcript is cured by another entry, counted in shadow, or th
     t.equal(result.text, 'Thank you for watching!')
     const warnings = how === 'shadow' ? [] : ['a transcript that breaks accept: silence']
     t.same(envelope.warnings, warnings)
-    t.same(doubts.splice(0), [`m0 transcription silence ${how}`])
+    t.same([metered.splice(0), doubts.splice(0)], [['m0'], [`m0 transcription silence ${how}`]])
     release()
   }
+  const resort = { ...rules, last_resort: true }
+  for (const [accept, { origin }, warning, how] of [
+    [null, good, 'empty_transcript: the provider heard nothing', []],
+    [resort, bad, 'a transcript that breaks accept: silence', ['m0 transcription silence last_resort']],
+  ] as const)
+    for (const status of [503, 400]) {
+      const down = await upstream(t, (response) => void response.writeHead(status).end())
+      const { services, call } = rig([accept], [origin, down.origin])
+      const streams = call()
+      const { deltas, outcome } = await runStreamed(services, streams)
+      for await (const _ of deltas);
+      const whole = call()
+      for (const [{ context }, given] of [
+        [streams, outcome()],
+        [whole, await runWhole(services, whole)],
+      ] as const) {
+        t.match(given.envelope, { model: 'm0', cost_usd: 0.0005, warnings: [warning] })
+        const answered = { model: 'm0', reason: 'ok', failure: null }
+        t.match(context.routing.attempts, [{ model: 'm1', status }, answered], 'who answers stands last')
+        given.release()
+      }
+      t.equal(services.budget.used, 0)
+      t.same(
+        [metered.splice(0), doubts.splice(0)],
+        [
+          ['m0', 'm0'],
+          [...how, ...how],
+        ],
+      )
+    }
+  const better = rig([resort], [bad.origin, good.origin])
+  const { result, release } = await runWhole(better.services, better.call())
+  t.equal(result.text, '')
+  release()
+  t.same([better.services.budget.used, doubts], [0, ['m0 transcription silence refused']])
 })

@@ -6,7 +6,7 @@ import { adapt, targetOf } from '../select/eligibility.ts'
 import type { Candidate } from '../select/selection.ts'
 import { type Encoding, encodingAt } from '../select/speech-format.ts'
 import type { Attempt } from './failover.ts'
-import type { Answer, AttemptFailure } from './operation.ts'
+import type { Answer, Attempted } from './operation.ts'
 import { attemptKeyOf, Checkpoint, leaseMemory, runOperation, traceContextOf } from './operation.ts'
 import { runPulled } from './pull.ts'
 import { encodedResult } from './speech-encoding.ts'
@@ -20,7 +20,7 @@ import { judge } from './transcript-quality.ts'
 export function attemptWhole<K extends OperationName>(
   active: ActiveCall<K>,
   attempt: Attempt,
-): Promise<{ readonly got: Answer<K> } | AttemptFailure> {
+): Promise<Attempted<Answer<K>>> {
   const { call } = active as ActiveCall
   const made = attemptSource(active, attempt)
   const encoding = call.operation === 'speech' ? encodingAt(attempt.candidate.entry, call.payload) : null
@@ -30,9 +30,9 @@ export function attemptWhole<K extends OperationName>(
 /** Encodes the whole answer of a provider. */
 async function encoded<K extends OperationName>(
   { services, context, signal }: ActiveCall<K>,
-  source: { readonly got: Answer<K> } | AttemptFailure,
+  source: Attempted<Answer<K>>,
   encoding: Encoding,
-): Promise<{ readonly got: Answer<K> } | AttemptFailure> {
+): Promise<Attempted<Answer<K>>> {
   if ('failure' in source) return source
   const { result, warnings, release } = source.got as Answer<'speech'>
   const memory = leaseMemory(services.budget, context)
@@ -57,7 +57,7 @@ async function encoded<K extends OperationName>(
 export function attemptSource<K extends OperationName>(
   active: ActiveCall<K>,
   attempt: Attempt,
-): Promise<{ readonly got: Answer<K> } | AttemptFailure> {
+): Promise<Attempted<Answer<K>>> {
   const { services, context, call, signal, job } = active
   const { candidate, deadlineAtMs, resumes, placed } = attempt
   const { entry } = candidate

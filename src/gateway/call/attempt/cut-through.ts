@@ -11,7 +11,7 @@ import type { Call } from '../facts/call.ts'
 import { type Candidate, type Selection, select } from '../select/selection.ts'
 import { attemptWhole, operationAt } from './attempt.ts'
 import type { Attempt } from './failover.ts'
-import { type Answer, type AttemptFailure, LATE } from './operation.ts'
+import { type Answer, type Attempted, LATE } from './operation.ts'
 import { judge } from './transcript-quality.ts'
 
 /**
@@ -63,7 +63,7 @@ export interface EarlyCall {
 }
 
 /** An attempt is over; null: it was the gateway that could not go on. */
-type Ended = { readonly got: Answer<OperationName> } | AttemptFailure | null
+type Ended = Attempted<Answer<OperationName>> | null
 
 /** True when a route of the principal has an entry that takes audio while it comes. */
 export function mayCutThrough({ route, capabilityRoutes, purposes }: Principal): boolean {
@@ -139,7 +139,7 @@ export class EarlyAttempt {
   readonly attempt = <K extends OperationName>(
     active: ActiveCall<K>,
     attempt: Attempt,
-  ): Promise<{ readonly got: Answer<K> } | AttemptFailure> => {
+  ): Promise<Attempted<Answer<K>>> => {
     if (this.#taken || this.#ended === null || attempt.candidate !== this.#candidate)
       return attemptWhole(active, attempt)
     this.#taken = true
@@ -168,23 +168,10 @@ export class EarlyAttempt {
     this.#candidate = candidate
     this.#context.routing.cutThrough = 'dropped'
     const never = Number.POSITIVE_INFINITY
-    const active = {
-      services: this.#services,
-      context: this.#context,
-      call,
-      signal: this.#leaving,
-      job: null,
-      deadlineMs: never,
-      deadlineAtMs: never,
-    }
-    const ending = attemptWhole(active, {
-      candidate,
-      deadlineAtMs: never,
-      last: true,
-      resumes: false,
-      placed: null,
-    })
-    this.#ended = ending
+    const parties = { services: this.#services, context: this.#context, signal: this.#leaving }
+    const active = { ...parties, call, job: null, deadlineMs: never, deadlineAtMs: never }
+    const attempt = { candidate, deadlineAtMs: never, last: true, resumes: false, placed: null }
+    this.#ended = attemptWhole(active, attempt)
       .catch(() => null)
       .finally(() => {
         this.#over = true
@@ -196,17 +183,8 @@ export class EarlyAttempt {
   #pick(call: Call<TranscriptionTask>): Candidate | null {
     const { providers, random, latency, health, clock } = this.#services
     const { principal } = this.#context
-    const nowMs = clock.now()
-    const { selection } = select({
-      principal,
-      call,
-      providers,
-      random,
-      latency,
-      health,
-      nowMs,
-      wallMs: clock.wallNow(),
-    })
+    const [nowMs, wallMs] = [clock.now(), clock.wallNow()]
+    const { selection } = select({ principal, call, providers, random, latency, health, nowMs, wallMs })
     const candidate = selection?.candidates[0]
     if (candidate === undefined || candidate.lastResort || !candidate.entry.cutThrough) return null
     // A slow upload would hold one of its permits.
@@ -241,7 +219,7 @@ export class EarlyAttempt {
     const isFailure = ended !== null && 'failure' in ended && ended.blamed
     const isConclusive = isFailure && CONCLUSIVE.has(ended.failure.kind)
     // No call fails before an entry has seen the whole of its body.
-    if (isConclusive && !this.#isStarved && !attempt.last) return ended
+    if (isConclusive && !this.#isStarved && !attempt.last) return ended as Attempted<Answer<K>>
     return attemptWhole(active, attempt)
   }
 
@@ -249,7 +227,7 @@ export class EarlyAttempt {
   async #confirm<K extends OperationName>(
     active: ActiveCall<K>,
     attempt: Attempt,
-  ): Promise<{ readonly got: Answer<K> } | AttemptFailure> {
+  ): Promise<Attempted<Answer<K>>> {
     const { payload } = active.call
     const { durationSeconds, channels } = (payload as { readonly audio: Audio }).audio
     Object.assign(this.#audio!, { durationSeconds, channels })

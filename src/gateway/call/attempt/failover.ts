@@ -1,22 +1,23 @@
 import type { Entry } from '../../../contracts/catalog.ts'
+import { GatewayError } from '../../../contracts/errors.ts'
 import type { OperationName } from '../../../contracts/operations.ts'
 import type { PermitLease } from '../../../contracts/permits.ts'
 import { operationOf } from '../../../contracts/provider.ts'
 import type { AttemptRecord } from '../../../contracts/recorder.ts'
-import { type Clock, sleep } from '../../../contracts/time.ts'
+import { sleep } from '../../../contracts/time.ts'
 import type { Failure } from '../../../contracts/upstream.ts'
 import type { AttemptOutcome } from '../../../contracts/watch.ts'
 import type { CallContext } from '../context/call-context.ts'
 import { type ActiveCall, leftMsOf, type Services } from '../context/services.ts'
 import { exhausted, isCutShort, outcomeUnknown, rejected } from '../context/upstream-errors.ts'
-import type { Call, JobContext } from '../facts/call.ts'
-import { estimateOf, type Metered } from '../facts/meter.ts'
+import type { JobContext } from '../facts/call.ts'
+import { estimateOf } from '../facts/meter.ts'
 import { settleAccountUnits, takeAccountUnits } from '../facts/units.ts'
 import { isCurable } from '../select/health.ts'
 import { isOfServer, type PlacedAttempt, type Replica, TRIES_MAX } from '../select/replicas.ts'
 import { type Candidate, isUnhealthy, type Selection, toCandidate } from '../select/selection.ts'
 import type { Verdict } from '../select/verdict.ts'
-import { type AttemptFailure, entryKey } from './operation.ts'
+import { type Attempted, type AttemptFailure, entryKey, type Spare } from './operation.ts'
 import { type AttemptPermit, callPermit, type PermitOf, spentFor } from './provider-permits.ts'
 
 /** One attempt at an entry. */
@@ -76,10 +77,7 @@ export function failOver<Active extends ActiveCall, Got>(
 /** Least time in which another replica is worth trying. */
 const RETRY_LEAST_MS = 100
 
-type RunAttempt<Active, Got> = (
-  active: Active,
-  attempt: Attempt,
-) => Promise<{ readonly got: Got } | AttemptFailure>
+type RunAttempt<Active, Got> = (active: Active, attempt: Attempt) => Promise<Attempted<Got>>
 
 /** The tries of one call: each continues where the one before failed. */
 class Failover<Active extends ActiveCall, Got> {
@@ -174,9 +172,9 @@ class Failover<Active extends ActiveCall, Got> {
     let retryAfterMs = await taking
     while (job !== null && retryAfterMs > 0 && clock.now() + retryAfterMs < attempt.deadlineAtMs) {
       await sleep(clock, retryAfterMs, { signal }).catch(() => this.#checkCaller(attempt, startMs))
-    this.#checkCaller({ ...attempt, counted: retryAfterMs === 0 }, startMs)
       retryAfterMs = (await takeAccountUnits(state, entry.provider, call)) ?? 0
     }
+    this.#checkCaller({ ...attempt, counted: retryAfterMs === 0 }, startMs)
     // The wait takes nothing of the time that the entry has.
     const nowMs = clock.now()
     if (retryAfterMs === 0) return this.#tryFreely({ ...this.#since(nowMs, attempt), counted: true }, nowMs)
@@ -195,6 +193,8 @@ class Failover<Active extends ActiveCall, Got> {
   #giveBack({ candidate, counted }: Attempt): void {
     const { services, call } = this.#active
     if (counted === true) settleAccountUnits(services.state, candidate.entry.provider, call, null)
+  }
+
   /** @throws the signal's reason when the caller left while the attempt had to wait: nothing is taken for it */
   #checkCaller(attempt: Attempt, askedMs: number): void {
     const { services, signal } = this.#active
@@ -202,8 +202,6 @@ class Failover<Active extends ActiveCall, Got> {
     this.#giveBack(attempt)
     services.health.released(attempt.candidate.entry, askedMs)
     signal.throwIfAborted()
-  }
-
   }
 
   #tryFreely(attempt: Attempt, startMs: number): Promise<AttemptSuccess<Got>> {
@@ -239,17 +237,24 @@ class Failover<Active extends ActiveCall, Got> {
     return this.#run({ ...attempt, placed: begun ?? pool.place() }, startMs, permit)
   }
 
-  #run(attempt: Attempt, startMs: number, permit: PermitLease | null): Promise<AttemptSuccess<Got>> {
+  async #run(attempt: Attempt, startMs: number, permit: PermitLease | null): Promise<AttemptSuccess<Got>> {
     const recorder = beginAttempt(this.#active, attempt, startMs, permit)
-    return start(this.#attempt, this.#active, attempt).then(
-      (ended) => ('got' in ended ? { got: ended.got, recorder } : this.#goOn(attempt, recorder, ended)),
-      (error: unknown) => this.#breakOff(attempt, recorder, error),
-    )
+    let ended: Attempted<Got>
+    try {
+      ended = await this.#attempt(this.#active, attempt)
+    } catch (error) {
+      return this.#breakOff(attempt, recorder, error)
+    }
+    return 'got' in ended ? { got: ended.got, recorder } : this.#goOn(attempt, recorder, ended)
   }
 
-  #goOn(attempt: Attempt, recorder: AttemptRecorder, ended: AttemptFailure): Promise<AttemptSuccess<Got>> {
+  #goOn(
+    attempt: Attempt,
+    recorder: AttemptRecorder,
+    ended: AttemptFailure<Got>,
+  ): Promise<AttemptSuccess<Got>> {
     const { context, services } = this.#active
-    const { failure } = ended
+    const { failure, spare } = ended
     this.#failure = failure
     const placed = attempt.placed === null ? null : this.#placeAgain(attempt, attempt.placed, ended)
     if (placed !== null) {
@@ -259,10 +264,31 @@ class Failover<Active extends ActiveCall, Got> {
     }
     recorder.failed(failure, ended.blamed)
     if (ended.unknown) throw outcomeUnknown(context, failure)
+    if (spare !== undefined) return this.#tryBeyond(spare, recorder)
     context.money.estimate = null
-    this.#giveBack(attempt)
+    // An answer that was refused has used them up.
+    if (failure.status !== 200) this.#giveBack(attempt)
     if (!isCurable(failure)) throw rejected(context, failure)
     return this.tryNext()
+  }
+
+  /** Tries the others for a better answer than the one at hand, which is given when none of them has any. */
+  async #tryBeyond({ got, end }: Spare<Got>, recorder: AttemptRecorder): Promise<AttemptSuccess<Got>> {
+    const { money } = this.#active.context
+    const { estimate } = money
+    money.estimate = null
+    try {
+      const better = await this.tryNext()
+      end(false)
+      return better
+    } catch (error) {
+      const isGiven = error instanceof GatewayError && !this.#active.signal.aborted
+      end(isGiven)
+      if (!isGiven) throw error
+      money.estimate = estimate
+      recorder.given()
+      return { got, recorder }
+    }
   }
 
   /**
@@ -270,7 +296,11 @@ class Failover<Active extends ActiveCall, Got> {
    * blame. It has what is left of the entry's time, so one that hung until the end of that was the last. An order
    * that one replica accepted and failed is not placed at another.
    */
-  #placeAgain(attempt: Attempt, { replica }: PlacedAttempt, ended: AttemptFailure): PlacedAttempt | null {
+  #placeAgain(
+    attempt: Attempt,
+    { replica }: PlacedAttempt,
+    ended: AttemptFailure<Got>,
+  ): PlacedAttempt | null {
     const { services, call, signal } = this.#active
     const { entry } = attempt.candidate
     const { failure, blamed, unknown } = ended
@@ -294,19 +324,10 @@ class Failover<Active extends ActiveCall, Got> {
   }
 }
 
-/** Runs an attempt. What it throws at once is a rejection as well. */
-function start<Active, Got>(run: RunAttempt<Active, Got>, active: Active, attempt: Attempt) {
-  try {
-    return run(active, attempt)
-  } catch (error) {
-    return Promise.reject(error)
-  }
-}
-
 /** Notes an attempt on the context before it is made: once the caller leaves nothing is noted any more. */
 function beginAttempt(
-  { services, context, call }: ActiveCall,
-  { candidate, placed }: Attempt,
+  active: ActiveCall,
+  attempt: Attempt,
   startMs: number,
   permit: PermitLease | null,
 ): AttemptRecorder {
@@ -348,25 +369,6 @@ function createsOnce({ providers }: Services, operation: OperationName, { provid
   return operationOf(providers.get(provider.kind), operation)?.createsOnce === true
 }
 
-type RecorderServices = Pick<Services, 'clock' | 'health' | 'latency' | 'watch'>
-
-/** Cost of an attempt as far as it can be told before its answer: computed when it is asked for, most are not. */
-class AttemptEstimate {
-  readonly entry: Entry
-  readonly #call: Call
-  readonly #clock: Clock
-
-  constructor(entry: Entry, call: Call, clock: Clock) {
-    this.entry = entry
-    this.#call = call
-    this.#clock = clock
-  }
-
-  metered(): Metered {
-    return estimateOf(this.entry, this.#call, this.#clock.wallNow())
-  }
-}
-
 /**
  * Records one attempt at an entry: it is the attempt's line on the context, also while it is under way, since the
  * caller may leave and the log be written at any moment; and it reports, once, what the attempt says about the entry's
@@ -377,7 +379,7 @@ class AttemptRecorder implements AttemptRecord {
   reason = 'not finished'
   failure: Failure | null = null
   readonly candidate: Candidate
-  readonly #services: RecorderServices
+  readonly #services: Services
   readonly #context: CallContext
   readonly #operation: OperationName
   readonly #startedMs: number
@@ -391,17 +393,14 @@ class AttemptRecorder implements AttemptRecord {
   #closed = false
 
   constructor(
-    services: RecorderServices,
-    context: CallContext,
-    operation: OperationName,
-    candidate: Candidate,
+    { services, context, call }: ActiveCall,
+    { candidate, placed }: Attempt,
     startedMs: number,
     permit: PermitLease | null,
-    placed: PlacedAttempt | null,
   ) {
     this.#services = services
     this.#context = context
-    this.#operation = operation
+    this.#operation = call.operation
     this.candidate = candidate
     this.#startedMs = startedMs
     this.#permit = permit
@@ -440,6 +439,8 @@ class AttemptRecorder implements AttemptRecord {
   answered(streamed = false): void {
     this.#answered = true
     const nowMs = this.#services.clock.now()
+    // It was, and its time is known, when its answer was put by.
+    if (this.#closed) return
     const passedMs = this.#waited(nowMs)
     if (streamed) this.#firstDeltaMs = passedMs
     else this.#services.health.connected(this.candidate.entry, this.#startedMs)
@@ -481,6 +482,15 @@ class AttemptRecorder implements AttemptRecord {
   released(reason: string): void {
     if (!this.#close('abandoned')) return
     if (!this.#answered) this.#note(null, reason, null)
+  /** Records that its answer, which was refused, is given after all: like any that is, it stands last. */
+  given(): void {
+    const { routing } = this.#context
+    this.reason = 'ok'
+    this.failure = null
+    routing.forPurpose = this.candidate.forPurpose
+    routing.attempts = [...routing.attempts.filter((one) => one !== this), this]
+  }
+
     this.#context.trace?.attemptLeft()
     this.#services.health.released(this.candidate.entry, this.#startedMs)
   }

@@ -37,14 +37,24 @@ export interface Answer<K extends OperationName> {
   release(): void
 }
 
-/** An attempt without an answer. */
-export interface AttemptFailure {
+/** An attempt without an answer, or with one that another entry may better. */
+export interface AttemptFailure<Got = never> {
   readonly failure: Failure
   /** False when the entry is not to blame: nothing was sent to it, or it did answer. */
   readonly blamed: boolean
   /** The provider may have accepted an order, which cannot be known: no other entry is tried. */
   readonly unknown: boolean
+  /** The answer that is given when no other entry has one; absent: none is at hand. */
+  readonly spare?: Spare<Got>
 }
+
+export interface Spare<Got> {
+  readonly got: Got
+  /** Called once, when it is known whether it is given; if not, its memory is given back. */
+  end(isGiven: boolean): void
+}
+
+export type Attempted<Got> = { readonly got: Got } | AttemptFailure<Got>
 
 /** Conditions under which an operation sends its requests. */
 export interface AttemptOptions {

@@ -20,12 +20,12 @@ import { adapt, targetOf } from '../select/eligibility.ts'
 import { type Encoding, encodingAt } from '../select/speech-format.ts'
 import { attemptSource, operationAt } from './attempt.ts'
 import type { Attempt, AttemptSuccess } from './failover.ts'
-import type { AttemptFailure, MemoryLease } from './operation.ts'
+import type { Answer, Attempted, MemoryLease } from './operation.ts'
 import { isGood, LATE, leaseMemory, traceContextOf, traced } from './operation.ts'
 import type { Envelope, EnvelopeHead, Outcome } from './outcome.ts'
 import { buildOutcome, headOf, joined, meterUnanswered } from './outcome.ts'
 import { encodedDeltas } from './speech-encoding.ts'
-import { isGated, suspectEmpty } from './transcript-quality.ts'
+import { isGated, judgeEmpty } from './transcript-quality.ts'
 
 /** An answer on its way to the caller. */
 export interface Streaming<K extends StreamedName> {
@@ -233,7 +233,7 @@ export interface OpenAnswer {
 export async function openAttempt(
   active: ActiveCall<StreamedName>,
   attempt: Attempt,
-): Promise<{ readonly got: OpenAnswer } | AttemptFailure> {
+): Promise<Attempted<OpenAnswer>> {
   const { services, context, call, signal } = active
   const { candidate } = attempt
   const operation = operationAt(services, call.operation, candidate)
@@ -267,16 +267,11 @@ export async function openAttempt(
   const timer = services.clock.after(Math.max(1, attempt.deadlineAtMs - services.clock.now()), late)
   try {
     const first = await rest.next()
-    const suspect =
-      first.done === true ? suspectEmpty(call.payload, first.value, candidate, attempt.last) : null
-    if (suspect === null) {
-      const { warnings } = adapted
-      const leave = () => left.abort()
-      context.answer.encodedFrom = adapted.encoding?.source ?? null
-      return { got: { first, streamed: true, rest, warnings, leave, release: memory.release } }
-    }
-    memory.release()
-    return suspect
+    const { warnings } = adapted
+    const leave = () => left.abort()
+    context.answer.encodedFrom = adapted.encoding?.source ?? null
+    const got = { first, streamed: true, rest, warnings, leave, release: memory.release }
+    return first.done === true ? judgeEmpty(call.payload, first.value, attempt, got) : { got }
   } catch (error) {
     left.abort()
     memory.release()
@@ -288,16 +283,22 @@ export async function openAttempt(
   }
 }
 
-async function openWhole(
-  active: ActiveCall<StreamedName>,
-  attempt: Attempt,
-): Promise<{ readonly got: OpenAnswer } | AttemptFailure> {
+async function openWhole(active: ActiveCall<StreamedName>, attempt: Attempt): Promise<Attempted<OpenAnswer>> {
   const whole = await attemptSource(active, attempt)
-  if ('failure' in whole) return whole
-  const { result, warnings, release } = whole.got
+  if ('got' in whole) return openAnswer(active, attempt, whole.got)
+  const { spare, ...failed } = whole
+  if (spare === undefined) return failed
+  const opened = await openAnswer(active, attempt, spare.got)
+  return 'got' in opened ? { ...failed, spare: { got: opened.got, end: spare.end } } : opened
+}
+
+async function openAnswer(
+  active: ActiveCall<StreamedName>,
+  { candidate: { entry } }: Attempt,
+  { result, warnings, release }: Answer<StreamedName>,
+): Promise<Attempted<OpenAnswer>> {
   const { context, call, signal } = active
-  const encoding =
-    call.operation === 'speech' ? encodingAt(attempt.candidate.entry, call.payload as SpeechCall) : null
+  const encoding = call.operation === 'speech' ? encodingAt(entry, call.payload as SpeechCall) : null
   const rest = inFormat(active, deltasOf(call.operation, result), encoding, signal)
   try {
     const first = await rest.next()

@@ -11,13 +11,14 @@ import { toAbortSignal } from '../../../contracts/cancellation.ts'
 import type { AcceptRule, AcceptRules } from '../../../contracts/catalog.ts'
 import type { Calls, OperationName, Results } from '../../../contracts/operations.ts'
 import type { Failure } from '../../../contracts/upstream.ts'
+import type { DoubtOutcome } from '../../../contracts/watch.ts'
 import { speechSeconds } from '../../media/speech-level.ts'
 import type { ActiveCall } from '../context/services.ts'
 import type { Candidate } from '../select/selection.ts'
 import type { Attempt } from './failover.ts'
-import type { Answer, AttemptFailure } from './operation.ts'
+import type { Answer, Attempted, Spare } from './operation.ts'
 
-type Judged<K extends OperationName> = { readonly got: Answer<K> } | AttemptFailure
+type JudgedAttempt = Pick<Attempt, 'candidate' | 'last'>
 
 /** A transcript beside what it was made of. */
 export interface HeardText {
@@ -53,31 +54,30 @@ const compress = promisify(deflate)
  */
 export function judge<K extends OperationName>(
   active: ActiveCall<K>,
-  attempt: Pick<Attempt, 'candidate' | 'last'>,
+  attempt: JudgedAttempt,
   got: Answer<K>,
-): Judged<K> | Promise<Judged<K>> {
+): Attempted<Answer<K>> | Promise<Attempted<Answer<K>>> {
   const { payload } = active.call
   const { entry } = attempt.candidate
   if ((!entry.retryEmpty && entry.accept === null) || !('options' in payload)) return { got }
   if (payload.audio.source.kind === 'arriving') return { got }
-  const empty = suspectEmpty(payload, got.result, attempt.candidate, attempt.last)
-  if (empty !== null) {
-    got.release()
-    return empty
-  }
-  return entry.accept === null ? { got } : judgeByRules(active, attempt, got, entry.accept)
+  if (entry.accept !== null) return judgeByRules(active, attempt, got, entry.accept)
+  return judgeEmpty(payload, got.result, attempt, got)
 }
 
-/** Treats the empty transcript of audio that is long enough to hold speech as a failure, where the entry says so. */
-export function suspectEmpty(
+/**
+ * Treats the empty transcript of audio that is long enough to hold speech as a failure, where the entry says so. It is
+ * given all the same if no other entry has an answer.
+ */
+export function judgeEmpty<Got extends { release(): void }>(
   payload: Calls[OperationName],
   result: Results[OperationName],
-  { entry }: Candidate,
-  last: boolean,
-): AttemptFailure | null {
-  if (last || !entry.retryEmpty || !('options' in payload && 'text' in result)) return null
-  if (result.text.trim() !== '' || (payload.audio.durationSeconds ?? 0) < RATED_SECONDS) return null
-  return qualityRefusal('an empty transcript')
+  { candidate, last }: JudgedAttempt,
+  got: Got,
+): Attempted<Got> {
+  if (last || !candidate.entry.retryEmpty || !('options' in payload && 'text' in result)) return { got }
+  if (result.text.trim() !== '' || (payload.audio.durationSeconds ?? 0) < RATED_SECONDS) return { got }
+  return qualityRefusal('an empty transcript', { got, end: (isGiven) => isGiven || got.release() })
 }
 
 /** Whether an answer may be refused once it is whole, so that no part of it may be given before. */
@@ -87,10 +87,10 @@ export function isGated({ entry }: Candidate): boolean {
 
 async function judgeByRules<K extends OperationName>(
   { services, call, signal }: ActiveCall<K>,
-  { candidate, last }: Pick<Attempt, 'candidate' | 'last'>,
+  attempt: JudgedAttempt,
   got: Answer<K>,
   rules: AcceptRules,
-): Promise<Judged<K>> {
+): Promise<Attempted<Answer<K>>> {
   const { audio, options } = call.payload as TranscriptionCall
   const heard = {
     audio,
@@ -105,21 +105,26 @@ async function judgeByRules<K extends OperationName>(
     got.release()
     throw error
   }
-  if (broken.length === 0) return { got }
-  const how =
-    rules.shadow === true ? 'shadow' : last && rules.last_resort === true ? 'last_resort' : 'refused'
-  for (const rule of broken) services.watch?.doubted(candidate.entry, call.operation, rule, how)
-  if (how === 'shadow') return { got }
+  const count = (how: DoubtOutcome) => {
+    for (const rule of broken) services.watch?.doubted(attempt.candidate.entry, call.operation, rule, how)
+  }
+  if (rules.shadow === true) count('shadow')
+  if (rules.shadow === true || broken.length === 0) return judgeEmpty(call.payload, got.result, attempt, got)
   const reason = `a transcript that breaks accept: ${broken.join(', ')}`
-  if (how === 'last_resort') return { got: { ...got, warnings: [...got.warnings, reason] } }
-  got.release()
-  return qualityRefusal(reason)
+  const warned = { ...got, warnings: [...got.warnings, reason] }
+  const end = (isGiven: boolean) => {
+    count(isGiven ? 'last_resort' : 'refused')
+    if (!isGiven) got.release()
+  }
+  if (rules.last_resort === true && !attempt.last) return qualityRefusal(reason, { got: warned, end })
+  end(rules.last_resort === true)
+  return rules.last_resort === true ? { got: warned } : qualityRefusal(reason)
 }
 
 /** The caller chooses the audio, so its contents are not the entry's fault and must not open its breaker. */
-function qualityRefusal(reason: string): AttemptFailure {
+function qualityRefusal<Got = never>(reason: string, spare?: Spare<Got>): Attempted<Got> {
   const failure: Failure = { kind: 'server', status: 200, reason, retryAfterMs: null, providerMessage: null }
-  return { failure, blamed: false, unknown: false }
+  return { failure, blamed: false, unknown: false, ...(spare === undefined ? {} : { spare }) }
 }
 
 /** Lists the rules that a transcript breaks, in the order of their cost. The audio is read only for `silence`. */

@@ -331,12 +331,14 @@ function beginAttempt(
   startMs: number,
   permit: PermitLease | null,
 ): AttemptRecorder {
-  const { entry } = candidate
-  context.trace?.attempt(call.operation, entry, placed?.replica.baseUrl)
-  const recorder = new AttemptRecorder(services, context, call.operation, candidate, startMs, permit, placed)
-  context.routing.noteRoute(candidate.route)
-  context.routing.forPurpose = candidate.forPurpose
-  context.money.estimate = new AttemptEstimate(entry, call, services.clock)
+  const { services, context, call } = active
+  const { route, entry, forPurpose } = attempt.candidate
+  context.trace?.attempt(call.operation, entry, attempt.placed?.replica.baseUrl)
+  const recorder = new AttemptRecorder(active, attempt, startMs, permit)
+  context.routing.noteRoute(route)
+  context.routing.forPurpose = forPurpose
+  if (route.strategy === 'lowest_latency') services.latency.began(entry, startMs)
+  context.money.estimate = { entry, metered: () => estimateOf(entry, call, services.clock.wallNow()) }
   return recorder
 }
 
@@ -437,10 +439,10 @@ class AttemptRecorder implements AttemptRecord {
    * @param streamed only its first delta is: the rest comes at the pace of its reader
    */
   answered(streamed = false): void {
-    this.#answered = true
-    const nowMs = this.#services.clock.now()
     // It was, and its time is known, when its answer was put by.
     if (this.#closed) return
+    this.#answered = true
+    const nowMs = this.#services.clock.now()
     const passedMs = this.#waited(nowMs)
     if (streamed) this.#firstDeltaMs = passedMs
     else this.#services.health.connected(this.candidate.entry, this.#startedMs)
@@ -461,6 +463,8 @@ class AttemptRecorder implements AttemptRecord {
     // An answer that breaks off at one server says nothing of an entry that has others.
     const wasAnswered = this.#answered
     if (!this.#closeFailed(failure, blamed)) return
+    // Its callers waited for another entry as well.
+    if (isCurable(failure) && failure.kind !== 'busy') this.#noteLatency(Number.POSITIVE_INFINITY)
     if (blamed && !(wasAnswered && this.#placed?.isPoolUp === true))
       this.#services.health.failed(this.candidate.entry, failure, this.#services.clock.now(), this.#startedMs)
     else this.#services.health.released(this.candidate.entry, this.#startedMs)
@@ -478,10 +482,6 @@ class AttemptRecorder implements AttemptRecord {
     return permit
   }
 
-  /** Records an end without a verdict: the caller left, or the gateway itself could not go on. */
-  released(reason: string): void {
-    if (!this.#close('abandoned')) return
-    if (!this.#answered) this.#note(null, reason, null)
   /** Records that its answer, which was refused, is given after all: like any that is, it stands last. */
   given(): void {
     const { routing } = this.#context
@@ -491,8 +491,24 @@ class AttemptRecorder implements AttemptRecord {
     routing.attempts = [...routing.attempts.filter((one) => one !== this), this]
   }
 
+  /** Records an end without a verdict: the caller left, or the gateway itself could not go on. */
+  released(reason: string): void {
+    if (!this.#close('abandoned')) return
+    if (!this.#answered) {
+      const milliseconds = this.#note(null, reason, null)
+      // An entry that was given up on is no quicker than it was taken for.
+      if (this.#context.signal.aborted) this.#noteLatency(milliseconds)
+    }
     this.#context.trace?.attemptLeft()
     this.#services.health.released(this.candidate.entry, this.#startedMs)
+  }
+
+  /** Notes how long it took at least, where that is longer than what its entry is known for. */
+  #noteLatency(milliseconds: number): void {
+    const { clock, latency } = this.#services
+    const { entry } = this.candidate
+    const nowMs = clock.now()
+    latency.note(entry, Math.max(milliseconds, latency.medianMs(entry, nowMs)), nowMs)
   }
 
   #closeFailed(failure: Failure, blamed: boolean): boolean {

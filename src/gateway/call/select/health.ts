@@ -259,13 +259,20 @@ const RECENT_MS = 300_000
 
 /** Recent latencies of each entry on this node, for routes with the strategy `lowest_latency`. */
 export interface LatencyTracker {
-  /** Times are on the node's clock. */
+  /** An attempt has begun. Times are on the node's clock. */
+  began(entry: Entry, nowMs: number): void
+  /** @param milliseconds Infinity: its answer was none */
   note(entry: Entry, milliseconds: number, nowMs: number): void
-  /** Median of the newest answers; 0 for an entry without any, so that it gets tried. */
+  /**
+   * Median of the newest answers. For an entry without any it is 0, so that it gets tried, and then as long as it has
+   * been since, so that not every call waits for it.
+   */
   medianMs(entry: Entry, nowMs: number): number
 }
 
 interface Answers {
+  /** When an attempt began; renewed as often as answers are forgotten. */
+  triedAtMs: number
   readonly newest: { readonly milliseconds: number; readonly atMs: number }[]
   /** Computed on demand: routes with other strategies never ask. */
   median: { readonly milliseconds: number; readonly untilMs: number } | null
@@ -274,13 +281,18 @@ interface Answers {
 export function createLatencyTracker(): LatencyTracker {
   // Latencies vanish with their entry, when a reload puts another in its place.
   const answers = new WeakMap<Entry, Answers>()
+  const answersOf = (entry: Entry) => {
+    const known = answers.get(entry) ?? { triedAtMs: Number.NEGATIVE_INFINITY, newest: [], median: null }
+    answers.set(entry, known)
+    return known
+  }
   return {
+    began(entry, nowMs) {
+      const known = answersOf(entry)
+      if (known.triedAtMs + RECENT_MS <= nowMs) known.triedAtMs = nowMs
+    },
     note(entry, milliseconds, nowMs) {
-      let known = answers.get(entry)
-      if (known === undefined) {
-        known = { newest: [], median: null }
-        answers.set(entry, known)
-      }
+      const known = answersOf(entry)
       known.newest.push({ milliseconds, atMs: nowMs })
       if (known.newest.length > SAMPLES) known.newest.shift()
       known.median = null
@@ -289,7 +301,8 @@ export function createLatencyTracker(): LatencyTracker {
       const known = answers.get(entry)
       if (known === undefined) return 0
       if (known.median === null || known.median.untilMs <= nowMs) known.median = medianOf(known, nowMs)
-      return known.median.milliseconds
+      if (known.newest.length > 0) return known.median.milliseconds
+      return known.triedAtMs + RECENT_MS <= nowMs ? 0 : nowMs - known.triedAtMs
     },
   }
 }

@@ -237,10 +237,7 @@ t.test(`${BATCHES * CASES} calls with and without a shadow`, async (t) => {
   // Draws of the routes, counted: one more or less would change what comes after.
   const draws = [new Dice(SEED), new Dice(SEED)] as const
   const plain = rigOf(t, { services: { send, random: () => draws[0].roll() } })
-  const shadowed = rigOf(t, {
-    random: () => dice.roll(),
-    services: { send, random: () => draws[1].roll() },
-  })
+  const shadowed = rigOf(t, { random: () => dice.roll(), services: { send, random: () => draws[1].roll() } })
   for (let batch = 0; batch < BATCHES; batch += 1) {
     const entries = Array.from({ length: 1 + dice.below(3) }, (_, index) =>
       entryOf(`e${index}`, { weight: 1 + dice.below(3), retryEmpty: dice.chance(0.3) }),
@@ -477,4 +474,27 @@ t.test('a shadow that fails is left alone for a while, and entries of its provid
   t.same(told.skips, ['health', 'health', 'health'])
   t.equal(asked.filter((place) => place === 's').length, 5)
   t.equal(services.health.view(failing, performance.now()).state, 'closed', 'though it is the very entry')
+})
+
+t.test('a shadow is sent what is left of the minute of its account, and counts there', async (t) => {
+  let status = 500
+  const { entryOf } = await provider(t, (place) =>
+    place === 's' && status !== 200 ? { is: 'status', status } : { is: 'text', text: 'one' },
+  )
+  const { services, holds, told, settled } = rigOf(t)
+  const { provider: account, ...others } = entryOf('s')
+  const limited = { ...others, provider: { ...account, unitRates: { audioSecondsPerMinute: 15 } } }
+  const caller = principal({ route: route([entryOf('e')], { shadow: shadowOf(limited) }) })
+  for (const answered of [500, 500, 200, 200]) {
+    status = answered
+    const call = transcriptionCall()
+    const payload = { ...call.payload, audio: heldAudio(holds) }
+    t.match(await answerTo(services, caller, { ...call, payload }, 'whole'), { got: { envelope: {} } })
+    await settled()
+  }
+  t.same(
+    told.ends.map(({ outcome }) => outcome),
+    ['server', 'server', 'ok'],
+  )
+  t.same(told.skips, ['busy'], 'ten seconds are gone, and five are left')
 })

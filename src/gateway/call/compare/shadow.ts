@@ -19,7 +19,8 @@ import { CallContext } from '../context/call-context.ts'
 import type { ActiveCall, ShadowAsker, ShadowedAnswer } from '../context/services.ts'
 import type { Call } from '../facts/call.ts'
 import { priceFor } from '../facts/facts-for.ts'
-import { meter, reportedBy } from '../facts/meter.ts'
+import { meter, reportedBy, type Usage } from '../facts/meter.ts'
+import { settleAccountUnits, takeAccountUnits } from '../facts/units.ts'
 import { demandOf, exclusionOf } from '../select/eligibility.ts'
 import { createCircuitBreakers, createLatencyTracker } from '../select/health.ts'
 import { ReplicaPools } from '../select/replicas.ts'
@@ -69,7 +70,7 @@ interface ShadowDependencies {
  * Makes calls again at the shadows of their routes, for comparison alone. Nothing of a shadow reaches the caller: it
  * begins when the call is settled; its attempts are on no context that is answered, logged, recorded or traced; no
  * money is reserved or charged for it; its health and latency are kept apart from those of entries, it takes no permits
- * of an account (`checkShadow` refuses providers that have any), and draws its own random numbers.
+ * of an account (`resolveShadow` refuses providers with any), only units that are left, and draws its own numbers.
  *
  * Its holdings are bounded: a few calls at once, a few that wait, bodies of a sixteenth of the memory. It never waits
  * for any of them. Under memory pressure, and when the node is to stop, calls of shadows are given up.
@@ -150,16 +151,8 @@ export class Shadows implements ShadowAsker {
     const leaving = new AbortController()
     const release = this.#hold(active, leaving)
     if (typeof release === 'string') return release
-    return {
-      active,
-      shadow,
-      pair: pairOf(context.principal.workspace.id, call.operation, candidate, entry),
-      text: result.text,
-      milliseconds,
-      costUsd,
-      leaving,
-      release,
-    }
+    const pair = pairOf(context.principal.workspace.id, call.operation, candidate, entry)
+    return { active, shadow, pair, text: result.text, milliseconds, costUsd, leaving, release }
   }
 
   /** Keeps the body of a call. @returns gives it back; or why it cannot be kept */
@@ -205,16 +198,22 @@ export class Shadows implements ShadowAsker {
   async #run(call: ShadowCall): Promise<void> {
     const { active, shadow, pair, text, leaving, release } = call
     const { entry } = shadow
-    const { clock } = active.services
+    const { clock, state } = active.services
     const startMs = clock.now()
     if (leaving.signal.aborted) return this.#end(pair, 'abandoned', null)
     if (!this.#health.admit(entry, startMs)) return this.#skip('health')
+    if (((await takeAccountUnits(state, entry.provider, active.call)) ?? 0) > 0) {
+      this.#health.released(entry, startMs)
+      return this.#skip('busy')
+    }
+    const settle = (usage: Usage | null) => settleAccountUnits(state, entry.provider, active.call, usage)
     const tooLate = () => leaving.abort(new Error('the shadow took too long'))
     const timer = clock.after(active.deadlineMs + GRACE_MS, tooLate)
     let answer: Answer<TranscriptionTask>
     try {
       const ended = await this.#ask(call, startMs)
       if ('failure' in ended) {
+        settle(null)
         if (ended.blamed) this.#health.failed(entry, ended.failure, clock.now(), startMs)
         else this.#health.released(entry, startMs)
         return this.#end(pair, ended.failure.kind, null)
@@ -232,14 +231,15 @@ export class Shadows implements ShadowAsker {
     const milliseconds = clock.now() - startMs
     const { result } = answer
     answer.release()
+    const metered = meter(active.call, reportedBy(result), priceFor(entry, active.call), clock.wallNow())
+    settle(metered.usage)
     const errors = result.text.length > TEXT_MAX ? null : await countWordErrors(text, result.text)
     if (errors === null) return this.#end(pair, 'ok', null)
     await this.#keep(call, result.text)
-    const { costUsd } = meter(active.call, reportedBy(result), priceFor(entry, active.call), clock.wallNow())
     this.#end(pair, 'ok', {
       ...errors,
       milliseconds: bothSides(call.milliseconds, milliseconds),
-      costUsd: bothSides(call.costUsd, costUsd),
+      costUsd: bothSides(call.costUsd, metered.costUsd),
     })
   }
 

@@ -1,9 +1,11 @@
 import t from 'tap'
 import type { Route } from '../../../src/contracts/catalog.ts'
 import { errorReply } from '../../../src/contracts/errors.ts'
+import { type CutSelection, partedCall } from '../../../src/gateway/call/attempt/parts.ts'
+import { withinCost } from '../../../src/gateway/call/select/cost-cap.ts'
 import { createCircuitBreakers, createLatencyTracker } from '../../../src/gateway/call/select/health.ts'
 import { select, withUnhealthy } from '../../../src/gateway/call/select/selection.ts'
-import { transcriptionCall } from '../../support/call.ts'
+import { audio, transcriptionCall } from '../../support/call.ts'
 import { configuredProvider, facts, principal, route } from '../../support/catalog.ts'
 import { models, named, pick, plainCall, refused, selectionInput, withRoute } from './selection.ts'
 
@@ -91,11 +93,37 @@ t.test('lowest_cost takes the cheapest for this very call, and an unknown price 
   t.same(models(pick('chat', readers, plainCall('chat'))), ['over', 'tiered', 'even'])
   t.same(models(pick('chat', readers, long)), ['over', 'even', 'tiered'], 'by the price of its size')
 
+  const flex = { flex: { per_1m_input_tokens_usd: 1 } }
+  const patient = strategic('lowest_cost', [
+    priced('even', { per_1m_input_tokens_usd: 2 }, ['text']),
+    priced('tiered', { per_1m_input_tokens_usd: 3, by_service_tier: flex }, ['text']),
+  ])
+  const asked = { name: 'service_tier', value: 'flex', required: false } as const
+  t.same(models(pick('chat', patient, plainCall('chat'))), ['even', 'tiered'])
+  t.same(models(pick('chat', patient, plainCall('chat', { extras: [asked] }))), ['tiered', 'even'])
+
   const painters = strategic('lowest_cost', [
     priced('p', { per_image_usd: 0.2 }, ['image']),
     priced('q', { per_image_usd: 0.1 }, ['image']),
   ])
   t.same(models(pick('image', painters, plainCall('image'))), ['q', 'p'])
+
+  // A part is 600 s, not the minute that is supposed where nothing is known.
+  const limits = { max_audio_seconds: 1_000 }
+  const parted = (model: string, price: ReturnType<typeof facts>['price']) =>
+    named(model, { facts: facts({ price, limits }) })
+  const listeners = strategic('lowest_cost', [
+    parted('even', { per_hour_usd: 0.5 }),
+    parted('minimum', { per_hour_usd: 0.4, minimum_seconds: 300 }),
+    parted('steps', { per_hour_usd: 0.45, billing_increment_seconds: 120 }),
+  ])
+  const recording = transcriptionCall({ audio: audio({ durationSeconds: 7_200 }) })
+  const selection = pick('transcription', listeners, recording)
+  t.same([selection.cut?.count, models(selection)], [12, ['minimum', 'even', 'steps']])
+  const { payload } = recording
+  const capped = { ...payload, options: { ...payload.options, max_cost_usd: 1.05 } }
+  const parts = partedCall({ ...recording, payload: capped }, selection as CutSelection)
+  t.same(models(withinCost(selection, parts, 0)), ['minimum', 'even'], 'each part is charged by itself')
 })
 
 t.test('lowest_latency takes the quickest, and one without an answer first', async (t) => {

@@ -176,7 +176,7 @@ const PLATFORM_LEFT_OUT = 'credits: they do not cover the providers of the platf
 /**
  * The highest cost of the call at any of its candidates; null when it costs no credits and counts against no budget.
  */
-function moneyFor(active: ActiveCall, { candidates }: Selection): ReservationTerms | null {
+function moneyFor(active: ActiveCall, { candidates, cut }: Selection): ReservationTerms | null {
   const { context, call } = active
   const { key, workspace } = context.principal
   const { terms } = workspace
@@ -188,7 +188,8 @@ function moneyFor(active: ActiveCall, { candidates }: Selection): ReservationTer
   let platformMicros = 0
   let spendMicros = 0
   for (const { entry } of candidates) {
-    const micros = chargeable(entry, highestCost(entry, call, active.services.clock.wallNow()))
+    const wallMs = active.services.clock.wallNow()
+    const micros = chargeable(entry, highestCost(entry, call, wallMs, cut?.count ?? 1))
     spendMicros = Math.max(spendMicros, micros)
     if (isPlatform(entry)) platformMicros = Math.max(platformMicros, micros)
   }

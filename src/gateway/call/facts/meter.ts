@@ -16,6 +16,7 @@ import {
   type Exact,
   exact,
   exactCostOf,
+  microsOf,
   type PriceOfDay,
   plus,
   priceForSize,
@@ -25,6 +26,7 @@ import {
   roundedUp,
   type Term,
   times,
+  usdOf,
 } from './price.ts'
 
 /** Metered quantities of an answer, in wire names. */
@@ -274,21 +276,13 @@ function factorOf(features: Iterable<Feature>, { surcharges = {} }: PriceOfDay):
   return factor
 }
 
+const UNCOUNTED = Object.freeze({ input_tokens: null, output_tokens: null, total_tokens: null })
 const TOKENS_UNKNOWN = 'usage.total_tokens: the provider does not say how many tokens it counted'
 
 function meterTokens(_payload: unknown, { usage }: ReportedUsage, price: PriceOfDay): Metering {
-  if (usage === null)
-    return {
-      usage: { input_tokens: null, output_tokens: null, total_tokens: null },
-      terms: tokenTerms(null, price),
-      warnings: [TOKENS_UNKNOWN],
-    }
-  const counts = countsOf(usage)
-  return {
-    usage: counts,
-    terms: tokenTerms(usage, price),
-    warnings: counts.total_tokens === null ? [TOKENS_UNKNOWN] : NONE,
-  }
+  const counts = usage === null ? UNCOUNTED : countsOf(usage)
+  const warnings = counts.total_tokens === null ? [TOKENS_UNKNOWN] : NONE
+  return { usage: counts, terms: tokenTerms(usage, price), warnings }
 }
 
 const NONE: readonly never[] = []
@@ -409,18 +403,29 @@ export function expectedCost<K extends OperationName>(entry: Entry, call: Call<K
 /**
  * Highest cost of a call at an entry, at any of the prices that its size may fall under and at any tier of service that
  * may answer it; null when that is not known.
+ *
+ * @param parts how many equal ones its audio is heard in, each of which is charged by itself
  */
 export function highestCost<K extends OperationName>(
   entry: Entry,
   call: Call<K>,
   atMs = systemClock.wallNow(),
+  parts = 1,
 ): number | null {
-  const { payload } = call
+  const payload = parts === 1 ? call.payload : payloadOfPart(call.payload, parts)
   const costs = pricesOfTiers(priceOn(priceFor(entry, call) ?? {}, atMs), payload).flatMap((price) => {
     const reported = ESTIMATES[call.operation](payload, price)
-    return pricesFor(price, reported, payload).map((one) => meterAt(call, reported, one).costUsd)
+    return pricesFor(price, reported, payload).map(
+      (one) => meterAt({ ...call, payload }, reported, one).costUsd,
+    )
   })
-  return costs.reduce((most, cost) => (most === null || cost === null ? null : Math.max(most, cost)))
+  const most = costs.reduce((most, cost) => (most === null || cost === null ? null : Math.max(most, cost)))
+  return most === null || parts === 1 ? most : usdOf(microsOf(most) * parts)
+}
+
+function payloadOfPart<K extends OperationName>(payload: Calls[K], parts: number): Calls[K] {
+  const { audio } = payload as TranscriptionCall
+  return { ...payload, audio: { ...audio, durationSeconds: (audio.durationSeconds ?? 0) / parts } }
 }
 
 /**
@@ -493,34 +498,26 @@ function estimateAudio({ audio }: TranscriptionCall, price: PriceOfDay): Reporte
 }
 
 function estimateChat(call: ChatCall, price: PriceOfDay): ReportedUsage {
-  const { messages } = call
-  const texts = messages.flatMap(({ parts }) => parts.map((part) => (part.type === 'text' ? part.text : '')))
+  const parts = call.messages.flatMap((message) => message.parts)
+  const texts = parts.map((part) => (part.type === 'text' ? part.text : ''))
   const estimated = estimateTokens(sum(texts), call)
   const { audio_tokens_per_second: rate, per_1m_audio_input_tokens_usd: usd } = price
   if (rate === undefined || usd === undefined) return estimated
-  const audio = messages.flatMap(({ parts }) =>
-    parts.map((part) => (part.type === 'audio' ? part.base64 : '')),
-  )
+  const audio = parts.map((part) => (part.type === 'audio' ? part.base64 : ''))
   const heard = Math.ceil(((sum(audio) * 3) / 4 / AUDIO_BYTES_PER_SECOND) * rate)
-  const { input_tokens: read = 0, output_tokens: written = 0 } = estimated.usage ?? {}
+  const { input_tokens: read, output_tokens: written } = estimated.usage
   // Such a model may speak its whole answer.
-  const usage = {
-    input_tokens: (read ?? 0) + heard,
-    output_tokens: written,
-    audio_input_tokens: heard,
-    audio_output_tokens: written ?? 0,
-  }
-  return { ...NOTHING_REPORTED, usage }
+  const ofAudio = { audio_input_tokens: heard, audio_output_tokens: written }
+  return { ...NOTHING_REPORTED, usage: { ...estimated.usage, input_tokens: read + heard, ...ofAudio } }
 }
 
-/** Every choice has an answer's tokens. */
-function estimateTokens(
-  characters: number,
-  call: WithExtras & { readonly max_tokens: number | null },
-): ReportedUsage {
+/** Every choice has an answer's tokens, at the tier of service that is asked for. */
+function estimateTokens(characters: number, call: WithExtras & { readonly max_tokens: number | null }) {
   const input_tokens = Math.ceil(characters / CHARACTERS_PER_TOKEN)
   const output_tokens = (call.max_tokens ?? ANSWER_TOKENS) * choicesAsked(call)
-  return { ...NOTHING_REPORTED, usage: { input_tokens, output_tokens } }
+  const asked = extraValue(call, 'service_tier')
+  const tier = typeof asked === 'string' ? { service_tier: asked } : {}
+  return { ...NOTHING_REPORTED, usage: { input_tokens, output_tokens, ...tier } }
 }
 
 /** How many tokens there are; null where there is a text among them. */

@@ -15,7 +15,8 @@ export function withinCost(selection: Selection, call: Call, wallMs: number): Se
   const { payload } = call
   const most = 'audio' in payload && 'options' in payload ? payload.options.max_cost_usd : undefined
   if (most === undefined) return selection
-  const costs = selection.candidates.map(({ entry }) => highestCost(entry, call, wallMs))
+  const parts = selection.cut?.count ?? 1
+  const costs = selection.candidates.map(({ entry }) => highestCost(entry, call, wallMs, parts))
   const candidates = selection.candidates.filter(
     (_, index) => (costs[index] ?? Number.POSITIVE_INFINITY) <= most,
   )

@@ -59,6 +59,8 @@ export interface Selection extends SelectionFacts {
 export interface SelectionInput {
   readonly principal: Principal
   readonly call: Call
+  /** The call by which prices are compared; absent: it is the same. */
+  readonly priced?: Call
   readonly providers: ReadonlyMap<string, Provider>
   readonly random: () => number
   readonly latency: Pick<LatencyTracker, 'medianMs'>
@@ -135,11 +137,17 @@ function selectForParts(input: SelectionInput, whole: readonly Verdict[]): Selec
   if (call === null) return null
   const isTooLong = ({ exclusion }: Verdict) => exclusion?.why === 'limits' && exclusion.isOfLength === true
   const { audio, options } = call.payload
-  if (!whole.some(isTooLong) || audio.format === 'mpeg' || wantsSpeakers(options)) return null
-  const result = selectAs(input, call, { ...audio, decodedBytes: 0, durationSeconds: null })
-  if (result.selection === null) return null
-  const cut = planCut(audio, limitsOfAll(result.selection, call))
-  return cut === null ? null : { ...result, selection: { ...result.selection, cut } }
+  // A part, of which no bytes are counted, is not cut again.
+  if (!whole.some(isTooLong) || audio.decodedBytes === 0) return null
+  if (audio.format === 'mpeg' || wantsSpeakers(options)) return null
+  const part = { ...audio, decodedBytes: 0, durationSeconds: null }
+  const { selection } = selectAs(input, call, part)
+  const cut = selection === null ? null : planCut(audio, limitsOfAll(selection, call))
+  if (cut === null) return null
+  // Once their length is known, the price of a part orders the entries.
+  const seconds = cut.count === null ? null : cut.targetSeconds + 2 * cut.overlapSeconds
+  const result = selectAs(input, call, part, seconds)
+  return result.selection === null ? null : { ...result, selection: { ...result.selection, cut } }
 }
 
 /** Selects entries of routes that transcode for audio in a format that none of them takes; null: there are none. */
@@ -187,10 +195,16 @@ function fileCall(call: Call): Call<TranscriptionTask> | null {
   return isOfFile ? (call as Call<TranscriptionTask>) : null
 }
 
-/** The selection as if the audio of a call were this. */
-function selectAs(input: SelectionInput, call: Call<TranscriptionTask>, audio: Audio): SelectionResult {
-  const payload = { ...call.payload, audio }
-  return select({ ...input, call: { ...call, payload } as Call, transcoder: undefined })
+/** The selection as if the audio of a call were this, and of so many seconds where prices are compared. */
+function selectAs(
+  input: SelectionInput,
+  call: Call<TranscriptionTask>,
+  audio: Audio,
+  durationSeconds = audio.durationSeconds,
+): SelectionResult {
+  const callOf = (one: Audio) => ({ ...call, payload: { ...call.payload, audio: one } }) as Call
+  const priced = callOf({ ...audio, durationSeconds })
+  return select({ ...input, call: callOf(audio), priced, transcoder: undefined })
 }
 
 function limitsOfAll({ candidates }: Selection, call: Call<TranscriptionTask>): PartLimits {
@@ -406,13 +420,8 @@ function orderGroups(drafts: readonly VerdictDraft[], inputs: RankingInputs): re
 }
 
 function rankingInputs(input: SelectionInput): RankingInputs {
-  const { random, latency, nowMs, wallMs, call } = input
-  return {
-    random,
-    latency,
-    nowMs,
-    estimateUsd: (entry) => expectedCost(entry, call, wallMs),
-  }
+  const { random, latency, nowMs, wallMs, priced = input.call } = input
+  return { random, latency, nowMs, estimateUsd: (entry) => expectedCost(entry, priced, wallMs) }
 }
 
 export interface PurposeResolution {

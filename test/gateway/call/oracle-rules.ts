@@ -36,17 +36,19 @@ export function expected(given: Case): Expected {
   const whole = expectedOf(given)
   const audio =
     'audio' in given.call.payload ? (given.call as { payload: TranscriptionCall }).payload.audio : null
-  if (whole.code === null || audio === null || !('options' in given.call.payload)) return whole
+  const isTaken = whole.code === null && !whole.lastResort
+  if (isTaken || audio === null || !('options' in given.call.payload)) return whole
   const { options } = given.call.payload as TranscriptionCall
   const speakers = options.diarization || options.response_format === 'diarized_json'
   if (speakers || audio.format === 'mpeg') return whole
   const isLong = ({ entry, verdict }: Line) => verdict === 'limits' && lengthBroken(given, entry)
   if (!whole.lines.some(isLong)) return whole
-  // Nobody takes it whole: whoever takes parts of it, gets parts.
+  // No one that is well takes it whole: whoever takes parts of it, gets parts.
   const part = { ...audio, decodedBytes: 0, durationSeconds: null }
   const call = { ...given.call, payload: { ...given.call.payload, audio: part } } as Case['call']
   const parts = expectedOf({ ...given, call })
   const taken = parts.taken.flatMap(({ lines }) => lines.map(({ entry }) => entry))
+  if (whole.lastResort && parts.lastResort) return whole
   return parts.code === null && isWorthCutting(given, taken) ? parts : whole
 }
 

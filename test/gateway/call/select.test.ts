@@ -257,6 +257,16 @@ t.test('an open breaker leaves an entry out while another can be tried', async (
     ['c'],
     'but none that cools down',
   )
+
+  const short = named('short', { facts: facts({ limits: { max_audio_seconds: 100 } }) })
+  const recording = transcriptionCall({ audio: audio({ durationSeconds: 500 }) })
+  const whole = pick('transcription', withRoute([named('a'), short]), recording, { nowMs })
+  t.same([models(whole), whole.cut], [['a'], undefined])
+  const parts = pick('transcription', withRoute([named('a'), short]), recording, { health, nowMs })
+  t.same([models(parts), parts.cut?.count], [['short'], 6], 'and one that takes parts is tried before')
+  states.set('short', { state: 'open', openedAtMs: 16_000, untilMs: 26_000 })
+  const none = pick('transcription', withRoute([named('a'), short]), recording, { health, nowMs })
+  t.same([models(none), none.cut], [['a'], undefined])
 })
 
 t.test(

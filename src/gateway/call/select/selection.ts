@@ -104,15 +104,13 @@ export function select(input: SelectionInput): SelectionResult {
   }
   const { chosen, lastResort } = pickTryable(able)
   const facts = { purpose, assigned, considered: drafts }
-  if (chosen.length === 0)
-    return (
-      selectForParts(input, drafts) ??
-      selectTranscoded(input, drafts) ?? {
-        ...facts,
-        selection: null,
-        refusal: refuse(drafts, assigned, demand),
-      }
-    )
+  if (chosen.length === 0 || lastResort) {
+    const made = selectForParts(input, drafts) ?? selectTranscoded(input, drafts)
+    // Entries that are well take the audio in another form before one is tried that is not.
+    if (made !== null && (chosen.length === 0 || made.selection?.candidates[0]?.lastResort !== true))
+      return made
+    if (chosen.length === 0) return { ...facts, selection: null, refusal: refuse(drafts, assigned, demand) }
+  }
 
   const { kept, warnings } = narrowToProfile(chosen, call.selectors.responseProfile)
   const ordered = lastResort ? [earliestOpened(kept)] : orderGroups(kept, rankingInputs(input))

@@ -1,11 +1,8 @@
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import {
-  createEndUserHash,
-  END_USER_LENGTH_MAX,
-  keptEndUser,
-} from '../../src/gateway/call/context/end-users.ts'
+import { createEndUserHash, keptEndUser } from '../../src/gateway/call/context/end-users.ts'
+import { END_USER_LENGTH_MAX } from '../../src/gateway/catalog/workspace.ts'
 import { principal } from '../support/catalog.ts'
 import { tenantsOf, type WorkspaceOptions } from '../support/fleet.ts'
 import { startGateway } from '../support/gateway.ts'

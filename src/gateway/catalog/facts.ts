@@ -3,7 +3,7 @@ import { FACT_SHAPES, type Price } from '../../contracts/facts.ts'
 import { CAPABILITY_OF, OPERATION_NAMES } from '../../contracts/operations.ts'
 import { type ModelFacts, operationOf, type Provider } from '../../contracts/provider.ts'
 import type { EntryFields, WorkspaceFields } from './file.ts'
-import type { Issues, Path } from './issues.ts'
+import { checkBounds, type Issues, type Path } from './issues.ts'
 import { agreedIn, checkPrice, checkTerms } from './prices.ts'
 import type { ResolvedProvider } from './provider.ts'
 
@@ -64,6 +64,7 @@ export function resolveFacts(
     issues.add([...path, 'translates'], `the kind "${protocol.kind}" has no translation`)
   if (merged.price !== undefined && merged.price !== null)
     checkTerms(merged.price, [...path, 'price'], issues)
+  checkBounds(limits?.speed, [...path, 'limits', 'speed'], issues)
   checkLive(declared, protocol, path, issues)
   if (configured.access === 'platform') checkPrice(facts, protocol, path, issues)
   return facts

@@ -25,6 +25,15 @@ export class Issues {
   }
 }
 
+/** Adds an issue of bounds that nothing is within. */
+export function checkBounds(
+  { min = 0, max = Number.POSITIVE_INFINITY }: { readonly min?: number; readonly max?: number } = {},
+  path: Path,
+  issues: Issues,
+): void {
+  if (min > max) issues.add([...path, 'min'], `must not be over max: ${max}`)
+}
+
 /** Lists every issue once, as a line such as `/routes/voice/entries/0/provider: there is no provider "x"`. */
 export function issueLines(issues: readonly Issue[]): string[] {
   return [...new Set(issues.map(({ path, message }) => `${pathText(path)}: ${message}`))]

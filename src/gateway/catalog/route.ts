@@ -5,7 +5,7 @@ import { TRANSCRIPTION_TASKS } from '../../contracts/operations.ts'
 import { hasShape } from '../../contracts/shape.ts'
 import { resolveFacts } from './facts.ts'
 import type { EntryFields, RouteFields } from './file.ts'
-import { checkShape, type Issues, type Path } from './issues.ts'
+import { checkBounds, checkShape, type Issues, type Path } from './issues.ts'
 import type { Named, RouteDefinition, WorkspaceDefinition } from './parts.ts'
 import { foreignPart, unknownPart } from './parts.ts'
 import { type ProviderContext, providerBasis, type ResolvedProvider } from './provider.ts'
@@ -62,6 +62,7 @@ function makeRoute(
   } = fields
   if (context.workspace === undefined)
     issues.add([...path, 'workspace'], `there is no workspace "${workspace}"`)
+  checkBounds(fields.accept?.words_per_second, [...path, ...RATE], issues)
 
   const resolved = entries.map((entry, index) =>
     entry === null ? null : resolveEntry(fields, entry, context, [...path, 'entries', index], issues),
@@ -80,6 +81,7 @@ function makeRoute(
   }
 }
 
+const RATE = ['accept', 'words_per_second']
 const CACHE_SECONDS = 24 * 3600
 const CACHE_BYTES = 1024 ** 3
 const REFERENCE_SECONDS = 7 * 24 * 3600
@@ -93,7 +95,7 @@ function cacheTerms({
 
 /** The shadow of a route; null: it has none, or none that is valid. */
 function resolveShadow(
-  { shadow, ...fields }: Omit<RouteFields, 'entries'>,
+  { shadow, workspace }: Omit<RouteFields, 'entries'>,
   context: RouteContext,
   path: Path,
   issues: Issues,
@@ -101,13 +103,7 @@ function resolveShadow(
   if (shadow === undefined) return null
   checkNames({ purposes: shadow.purposes ?? [] }, context, path, issues)
   // Rules that judge answers of the route say nothing of one that is only compared.
-  const entry = resolveEntry(
-    { workspace: fields.workspace },
-    shadow.entry,
-    context,
-    [...path, 'entry'],
-    issues,
-  )
+  const entry = resolveEntry({ workspace }, shadow.entry, context, [...path, 'entry'], issues)
   if (entry === null) return null
   if (entry.provider.concurrency !== null)
     issues.add(
@@ -172,6 +168,7 @@ function resolveEntry(
     // Further issues would reveal its kind.
     return null
   }
+  checkBounds(fields.accept?.words_per_second, [...path, ...RATE], issues)
   checkOptions(fields, provider, path, issues)
   checkPull(fields, provider, context, path, issues)
   checkCutThrough(fields, provider, path, issues)

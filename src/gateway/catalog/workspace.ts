@@ -13,6 +13,7 @@ import type { RateLimit } from '../../contracts/rate-limit.ts'
 import { type RequireFields, requirementsOf } from '../../contracts/requirements.ts'
 import type { AppFields, EndUserFields, KeyFields, SizeLimitFields, WorkspaceFields } from './file.ts'
 import type { Issues, Path } from './issues.ts'
+import { hasUnseen } from './key.ts'
 import { foreignPart, type Named, type Plan, unknownPart, type WorkspaceDefinition } from './parts.ts'
 import { checkPrices } from './prices.ts'
 import { providerBasis, type ResolvedProvider } from './provider.ts'
@@ -209,6 +210,20 @@ function resolveKey(key: KeyFields, context: WorkspaceContext, path: Path, issue
   }
 }
 
+/** UTF-16 units. OpenAI takes 64. */
+export const END_USER_LENGTH_MAX = 128
+export const END_USER_ID_RULE =
+  `must be 1 to ${END_USER_LENGTH_MAX} characters of valid UTF-8, ` +
+  'without control characters or blanks around'
+/** Stands for bytes that are not UTF-8, so that ids which differ there would be one. */
+const REPLACEMENT = '\ufffd'
+
+/** One rule for headers, bodies and the ids that the file has terms for. */
+export function isEndUserId(text: string): boolean {
+  if (text.length === 0 || text.length > END_USER_LENGTH_MAX) return false
+  return text.trim() === text && text.isWellFormed() && !hasUnseen(text) && !text.includes(REPLACEMENT)
+}
+
 /** As `EndUserHash` makes them. */
 export const END_USER_HASH = /^eu_[A-Za-z0-9_-]{32}$/
 
@@ -234,6 +249,7 @@ function resolveEndUsers(
     const at = [...path, 'overrides', id]
     if (isHashed && !END_USER_HASH.test(id))
       issues.add(at, 'must be a keyed hash: "eu_" and 32 letters, digits, "_" or "-"')
+    else if (!isEndUserId(id)) issues.add(at, `is no id that a call can send: it ${END_USER_ID_RULE}`)
     return [id, termsOf(one, terms, at)] as const
   })
   return { isHashed, terms, overrides: new Map(ofSingle) }

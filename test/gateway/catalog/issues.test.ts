@@ -1,6 +1,7 @@
 import t from 'tap'
 import type { Provider } from '../../../src/contracts/provider.ts'
 import { buildSnapshot } from '../../../src/gateway/catalog/snapshot.ts'
+import { END_USER_ID_RULE } from '../../../src/gateway/catalog/workspace.ts'
 import { BentFile, SURROUNDINGS } from '../../support/catalog-file.ts'
 import { readCatalog } from '../../support/read-catalog.ts'
 
@@ -280,6 +281,30 @@ const rows: readonly [string, Bend, readonly string[]][] = [
       '/workspaces/acme/end_users/budget_usd/per_month: must be USD with at most 6 decimals',
       '/workspaces/acme/end_users/overrides/ann: must be a keyed hash: "eu_" and 32 letters, digits, "_" or "-"',
       '/workspaces/acme/end_users/overrides/ann/budget_usd/per_month: must be USD with at most 6 decimals',
+    ],
+  ],
+  [
+    'terms of end users whom no call can name',
+    (file) =>
+      file.set('/workspaces/acme/end_users', {
+        overrides: { ann: {}, ' bob': {}, 'c\nd': {}, '\ufffd': {} },
+      }),
+    [' bob', 'c\nd', '\ufffd'].map(
+      (id) =>
+        `/workspaces/acme/end_users/overrides/${id}: is no id that a call can send: it ${END_USER_ID_RULE}`,
+    ),
+  ],
+  [
+    'bounds that nothing is within',
+    (file) =>
+      file
+        .set('/routes/voice/accept', { words_per_second: { min: 7, max: 0.2 } })
+        .set('/routes/voice/entries/0/accept', { words_per_second: { min: 1, max: 0.5 } })
+        .set('/routes/voice/entries/0/limits', { speed: { min: 2, max: 0.5 } }),
+    [
+      '/routes/voice/accept/words_per_second/min: must not be over max: 0.2',
+      '/routes/voice/entries/0/accept/words_per_second/min: must not be over max: 0.5',
+      '/routes/voice/entries/0/limits/speed/min: must not be over max: 0.5',
     ],
   ],
   [

@@ -1,8 +1,7 @@
 import { createHmac, hash, hkdfSync } from 'node:crypto'
 import type { EndUser, EndUserTerms, Principal } from '../../../contracts/catalog.ts'
 import { GatewayError } from '../../../contracts/errors.ts'
-import { hasUnseen } from '../../catalog/key.ts'
-import { END_USER_HASH } from '../../catalog/workspace.ts'
+import { END_USER_HASH, END_USER_ID_RULE, isEndUserId } from '../../catalog/workspace.ts'
 import type { AdmittedContext } from './call-context.ts'
 
 /*
@@ -10,9 +9,6 @@ import type { AdmittedContext } from './call-context.ts'
  * is kept of them in the process: their counters are keys in Redis or rows in SQLite, made when something is counted,
  * and gone with the month. A call without one passes a comparison with null.
  */
-
-/** UTF-16 units. OpenAI takes 64. */
-export const END_USER_LENGTH_MAX = 128
 
 /** Keeps the key of this use apart from all others that are made of the same secret. */
 const DERIVATION = 'larkway end users 1'
@@ -53,7 +49,8 @@ export function noteEndUser(
   param = 'X-LK-End-User',
 ): GatewayError | null {
   if (sent === undefined) return null
-  if (!isEndUserId(sent)) return new GatewayError('INVALID_REQUEST', `\`${param}\` ${ID_RULE}`, { param })
+  if (!isEndUserId(sent))
+    return new GatewayError('INVALID_REQUEST', `\`${param}\` ${END_USER_ID_RULE}`, { param })
   const { workspace } = context.principal
   const id = workspace.endUsers?.isHashed === true ? endUserHash(workspace.id, sent) : sent
   context.endUser = endUserOf(workspace, id)
@@ -85,15 +82,3 @@ export function accountOfEndUser(id: string): string {
 }
 
 const UNLIMITED: EndUserTerms = Object.freeze({ budgetMicros: null, rateLimit: null })
-
-const ID_RULE =
-  `must be 1 to ${END_USER_LENGTH_MAX} characters of valid UTF-8, ` +
-  'without control characters or blanks around'
-/** Stands for bytes that are not UTF-8, so that ids which differ there would be one. */
-const REPLACEMENT = '\ufffd'
-
-/** One rule for headers and bodies. */
-function isEndUserId(text: string): boolean {
-  if (text.length === 0 || text.length > END_USER_LENGTH_MAX) return false
-  return text.trim() === text && text.isWellFormed() && !hasUnseen(text) && !text.includes(REPLACEMENT)
-}

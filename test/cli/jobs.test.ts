@@ -200,11 +200,7 @@ for (const [kind, start, skipping] of benches) {
       heard: await endedAs(state, { kind: 'transcription' }, FAILED),
       waiting: await submitted(state),
     }))
-    t.match(await ran(bench, 'retry', dead), {
-      code: 0,
-      output: `${dead} is queued again\n`,
-      errors: '',
-    })
+    t.match(await ran(bench, 'retry', dead), { code: 0, output: `${dead} is queued again\n`, errors: '' })
     const job = await bench.withState((state) => state.jobs.get(dead))
     t.match(job, { status: 'queued', error: null, retries: 0 })
     for (const [id, why] of [
@@ -231,10 +227,7 @@ for (const [kind, start, skipping] of benches) {
     })
     const cancel = (id: string) => ran(bench, 'cancel', id)
     t.match(await cancel(waiting), { code: 0, output: `${waiting} is cancelled\n`, errors: '' })
-    t.match(await cancel(waiting), {
-      code: 0,
-      output: `${waiting} has already ended as cancelled\n`,
-    })
+    t.match(await cancel(waiting), { code: 0, output: `${waiting} has already ended as cancelled\n` })
     t.match(await cancel(running), {
       code: 0,
       output: /is processing, and is cancelled as soon as its worker can stop/,

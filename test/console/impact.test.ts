@@ -280,11 +280,7 @@ t.test('figures that were worked out by hand', async (t) => {
       { provider: 'acme', model: 'large', published: 12, draft: 0 },
     ],
     moves: [
-      {
-        from: { provider: 'acme', model: 'large' },
-        to: { provider: 'acme', model: 'small' },
-        requests: 12,
-      },
+      { from: { provider: 'acme', model: 'large' }, to: { provider: 'acme', model: 'small' }, requests: 12 },
     ],
     refused: { published: 1, draft: 0, newly: 0, reasons: [] },
     // 11 times 1,000 tokens at $2 and 500 at $4 a million; half of it by the draft.

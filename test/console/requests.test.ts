@@ -15,13 +15,7 @@ t.test('requests are filtered, paged and looked at', async (t) => {
     requestRecord('acme', { id, recordId: id.replace('req', 'rec'), atMs: nowMs - ageMs, ...over })
   await state.console.requests.add('one', [
     record('req_1', 4_000),
-    record('req_2', 3_000, {
-      status: 502,
-      error: 'UPSTREAM_ERROR',
-      app: 'back',
-      costUsd: null,
-      usage: null,
-    }),
+    record('req_2', 3_000, { status: 502, error: 'UPSTREAM_ERROR', app: 'back', costUsd: null, usage: null }),
     record('req_3', 2_000, { path: '/v1/speech', keyId: 'key_two', addedMs: null }),
     record('req_4', 1_000, { method: 'RUN', path: 'job', status: null, jobId: 'tj_1', replayed: true }),
     requestRecord('other', { id: 'req_5', atMs: nowMs }),

@@ -172,9 +172,7 @@ export class CanaryRun {
   constructor(all: Canaries, rig: CanaryRig, whose = '') {
     this.#canaries = all
     this.#rig = rig
-    const canaries = {
-      make: (name: string, kind: CanaryKind) => all.make(`${whose}${name}`, kind),
-    }
+    const canaries = { make: (name: string, kind: CanaryKind) => all.make(`${whose}${name}`, kind) }
     this.noise = canaries.make('header or path', 'foreign')
     const query = `token=${canaries.make('query of audio.url', 'content')}&sig=1`
     this.songs = {

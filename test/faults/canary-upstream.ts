@@ -52,11 +52,7 @@ export async function startSingingUpstream(
 }
 
 function scriptOf(mood: Mood, request: ReceivedRequest, { said, sound, complaint, header }: Sayings): Script {
-  const headers = {
-    'x-request-id': header,
-    'set-cookie': `session=${header}`,
-    'openai-organization': header,
-  }
+  const headers = { 'x-request-id': header, 'set-cookie': `session=${header}`, 'openai-organization': header }
   const refusal = (status: number, error: object) => ({ headers, status, body: JSON.stringify({ error }) })
   if (mood === 'hang') return { fate: 'hang' }
   if (typeof mood === 'number') return refusal(mood, { message: complaint, code: complaint, type: complaint })

@@ -140,9 +140,7 @@ export async function exactBudgets(t: Test, endUsers: number): Promise<void> {
   }
   const budget = { budget_usd: { per_month: (PAID * COST_MICROS) / 1_000_000 } }
   const fleet = await startFleet(t, {
-    providers: {
-      one: { kind: 'openai-compatible', base_url: `${provider.origin}/v1`, access: 'platform' },
-    },
+    providers: { one: { kind: 'openai-compatible', base_url: `${provider.origin}/v1`, access: 'platform' } },
     workspaces: {
       // Its own money is leased by the nodes: what has a budget of an end user must not go by that.
       all: { entries: [entry], terms: { end_users: budget, credits_usd: 1_000_000, grant_id: 'initial' } },

@@ -17,11 +17,7 @@ const MEMORY_MIB = 32
 const JOBS = process.env.LARKWAY_TEST_LONG === '1' ? 200 : 24
 const AUDIO_BYTES = 20_000_000
 /** Of one server, whose audio altogether is many times its budget. */
-const ENV = {
-  LARKWAY_MEMORY_MIB: `${MEMORY_MIB}`,
-  LARKWAY_JOBS: '16',
-  LARKWAY_JOBS_PER_WORKSPACE: '16',
-}
+const ENV = { LARKWAY_MEMORY_MIB: `${MEMORY_MIB}`, LARKWAY_JOBS: '16', LARKWAY_JOBS_PER_WORKSPACE: '16' }
 /**
  * What the heap has beside what is counted, and half a MiB for each connection, of which the kernel hands over no more
  * at a time. The audio of those jobs that run at a time would be over it.

@@ -68,12 +68,7 @@ async function startOn(t: Test) {
     Promise.all(
       keys.map(async (key) => nameOf(await ask(port, keyedUpload(key, fleet.authorizationOf('acme'))))),
     )
-  return {
-    upstream,
-    authorization: fleet.authorizationOf('acme'),
-    askAll,
-    start: () => fleet.startNode(),
-  }
+  return { upstream, authorization: fleet.authorizationOf('acme'), askAll, start: () => fleet.startNode() }
 }
 
 t.test(

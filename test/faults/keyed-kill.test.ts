@@ -60,11 +60,7 @@ async function sendAndBeAdmitted(stalled: StalledAtRedis, share: number): Promis
 
 /** Those that have to wait for their leases come first. */
 const STEPS: readonly Step[] = [
-  {
-    name: 'begin executed, its answer on the way',
-    verdict: 'burned',
-    reach: atBegin('hold the answer'),
-  },
+  { name: 'begin executed, its answer on the way', verdict: 'burned', reach: atBegin('hold the answer') },
   { name: 'provider connected', verdict: 'burned', reach: atProvider('connected') },
   { name: 'provider has the whole request', verdict: 'burned', reach: atProvider('whole') },
   { name: 'provider has answered half', verdict: 'burned', reach: atProvider('half') },

@@ -390,10 +390,7 @@ t.test('the format of the whole counts', async (t: Test) => {
 t.test('a provider that dies, or answers, before the body is whole', async (t: Test) => {
   const half = (body: Buffer) => body.subarray(0, body.length / 2)
   const cases = {
-    'dies: the next one gets the whole': {
-      onPart: ({ socket }) => socket.resetAndDestroy(),
-      seen: [1, 1],
-    },
+    'dies: the next one gets the whole': { onPart: ({ socket }) => socket.resetAndDestroy(), seen: [1, 1] },
     'answers 401: the next one gets the whole': {
       onPart: (request) => answer(request, 401, { err_code: 'INVALID_AUTH', err_msg: 'no' }),
       seen: [1, 1],

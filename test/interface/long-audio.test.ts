@@ -258,9 +258,7 @@ t.test('who waits for the answer waits for such a provider, too, once a part is 
 })
 
 t.test('a job that fails for good is charged for what was heard', async (t) => {
-  const rig = await start(t, {
-    fault: (_, { words }) => (words.includes(WORDS[20]!) ? 503 : null),
-  })
+  const rig = await start(t, { fault: (_, { words }) => (words.includes(WORDS[20]!) ? 503 : null) })
   const { job } = await runJob(rig, form(WAV))
   t.equal(job.status, 'failed')
   t.equal(job.error?.code, 'UPSTREAM_ERROR')

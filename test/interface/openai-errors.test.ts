@@ -152,11 +152,7 @@ const ROWS: readonly Row[] = [
     act: (openai) => openai.models.retrieve('gpt-4o'),
     param: 'model',
   },
-  {
-    code: 'METHOD_NOT_ALLOWED',
-    thrown: OpenAI.APIError,
-    act: (openai) => openai.get('/chat/completions'),
-  },
+  { code: 'METHOD_NOT_ALLOWED', thrown: OpenAI.APIError, act: (openai) => openai.get('/chat/completions') },
   {
     code: 'REQUEST_TOO_LARGE',
     thrown: OpenAI.APIError,

@@ -149,14 +149,7 @@ t.test('what is asked for arrives, and what is ignored is told', async (t) => {
       [],
     ],
     [
-      {
-        reasoning_effort: 'low',
-        user: 'u',
-        store: true,
-        provider: 'a',
-        route: 'b',
-        response_schema: schema,
-      },
+      { reasoning_effort: 'low', user: 'u', store: true, provider: 'a', route: 'b', response_schema: schema },
       { reasoning_effort: 'low' },
       ['response_schema: unknown field, ignored', 'store: nothing is stored'],
     ],

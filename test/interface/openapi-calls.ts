@@ -326,12 +326,7 @@ function deepgramCalls(audio: Buffer): readonly DocumentedCall[] {
     { ...heard, summary: 'A file', shown: true, body: audio },
     { ...heard, ...at(`/listen?${all}`), summary: 'Options', body: audio },
     { ...heard, ...at('/listen?callback=https://hooks.invalid/dg'), summary: 'A callback', body: audio },
-    {
-      ...heard,
-      headers: { ...heard.headers, 'idempotency-key': 'd' },
-      summary: 'With a key',
-      body: audio,
-    },
+    { ...heard, headers: { ...heard.headers, 'idempotency-key': 'd' }, summary: 'With a key', body: audio },
     {
       ...heard,
       headers: { ...heard.headers, 'idempotency-key': 'd' },
@@ -505,10 +500,7 @@ const TOOL = {
 }
 /** Calls of a function, of whichever door. */
 const CALLED = [
-  {
-    summary: 'A called function',
-    json: { messages: MESSAGES, tools: [TOOL], tool_choice: 'required' },
-  },
+  { summary: 'A called function', json: { messages: MESSAGES, tools: [TOOL], tool_choice: 'required' } },
   {
     summary: 'A called function in events',
     json: { messages: MESSAGES, tools: [TOOL], tool_choice: 'required', stream: true },

@@ -157,10 +157,7 @@ t.test('the attempt of a streamed answer lasts until its end', async (t) => {
     'gen_ai.usage.output_tokens': 7,
     'http.response.status_code': 200,
   })
-  t.match(upstream.received[0]?.headers, {
-    traceparent: `00-${TRACE}-${attempt.spanId}-01`,
-    tracestate,
-  })
+  t.match(upstream.received[0]?.headers, { traceparent: `00-${TRACE}-${attempt.spanId}-01`, tracestate })
   t.ok(Number(root.attributes['http.response.body.size']) > 100)
   t.notOk(receiver.holds('opaque'), 'what is in tracestate is the caller’s, and is passed on only')
 

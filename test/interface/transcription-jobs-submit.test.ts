@@ -127,12 +127,7 @@ async function submitted(t: Test, key: { readonly budgetMicros: number; readonly
       response_profile: 'fast',
       colour: 'red',
     },
-    {
-      authorization,
-      'x-lk-purpose': 'calls',
-      'x-lk-request-id': 'my-request',
-      traceparent: TRACEPARENT,
-    },
+    { authorization, 'x-lk-purpose': 'calls', 'x-lk-request-id': 'my-request', traceparent: TRACEPARENT },
   )
   return { api, answer }
 }

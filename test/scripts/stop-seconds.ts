@@ -12,13 +12,7 @@ const ENDING_SECONDS = 20
  * @param drainSeconds default: that of the gateway
  */
 export function stopSeconds(drainSeconds: number = readEnvironment({}).LARKWAY_DRAIN_SECONDS): number {
-  const sources = {
-    env: {},
-    readSecret: () => '',
-    open: () => null,
-    kinds: new Map(),
-    models: SHIPPED,
-  }
+  const sources = { env: {}, readSecret: () => '', open: () => null, kinds: new Map(), models: SHIPPED }
   const reading = buildSnapshot({ providers: {}, routes: {}, workspaces: {} }, sources)
   if ('issues' in reading) throw new Error(reading.issues.join('; '))
   const { deadlineMs, videoDeadlineMs } = reading.snapshot

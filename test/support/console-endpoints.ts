@@ -10,13 +10,7 @@ export interface ConsoleEndpoint {
 
 /** For routes that nobody goes through. */
 export function emptyConsoleContext(): ConsoleContext {
-  return {
-    deps: {},
-    state: {},
-    records: {},
-    catalog: {},
-    clock: systemClock,
-  } as unknown as ConsoleContext
+  return { deps: {}, state: {}, records: {}, catalog: {}, clock: systemClock } as unknown as ConsoleContext
 }
 
 /** Every endpoint of the console's API that the product has, read from its own table: none can be forgotten. */

@@ -343,12 +343,7 @@ export function fullConfiguration(
     return { id, name: id, app: 'web', sha256: hashKey(plain), scopes }
   }
   const provider = (base_url: string) => ({
-    ...{
-      kind: 'sandbox',
-      base_url,
-      access: 'platform',
-      capabilities: ['audio_input', 'audio_output'],
-    },
+    ...{ kind: 'sandbox', base_url, access: 'platform', capabilities: ['audio_input', 'audio_output'] },
     price: { per_hour_usd: 1, per_1k_characters_usd: 1 },
   })
   const plain = (workspace: string) => [

@@ -286,13 +286,7 @@ function servicesOn(t: Test, services: Services, state: State): Services {
   const log = pino({ level: 'silent' })
   const settlements = createSettlements(state.ledger, log)
   const usage = createUsageBuffer({ accounts: state.accounts, log, clock: systemClock })
-  const moneyLeases = createMoneyLeases({
-    ledger: state.ledger,
-    settlements,
-    usage,
-    log,
-    clock: systemClock,
-  })
+  const moneyLeases = createMoneyLeases({ ledger: state.ledger, settlements, usage, log, clock: systemClock })
   t.teardown(async () => {
     await moneyLeases.close()
     await usage.close()

@@ -283,13 +283,7 @@ class AssemblyAi implements LiveProtocol {
 }
 
 function wordOf(text: string, start: number, end: number, isFinal: boolean) {
-  return {
-    text,
-    start: milliseconds(start),
-    end: milliseconds(end),
-    confidence: 0.9,
-    word_is_final: isFinal,
-  }
+  return { text, start: milliseconds(start), end: milliseconds(end), confidence: 0.9, word_is_final: isFinal }
 }
 
 /** A word of a sentence with stops and capitals. */

@@ -233,11 +233,7 @@ test('a wrong command line is told in flags', async (t) => {
 test('an admin is told of its own workspace alone', async (t) => {
   await withFolder(async (folder) => {
     const { lake, objects } = await lakeIn(folder)
-    const usage = {
-      reader: readerOf(lake),
-      nowMs: () => FROM_MS,
-      completeUntilMs: async () => FROM_MS,
-    }
+    const usage = { reader: readerOf(lake), nowMs: () => FROM_MS, completeUntilMs: async () => FROM_MS }
     const principal = { workspace: { id: 'beta' }, key: { id: 'key_1', name: 'n' } }
     const admin = workspaceAdmin(principal as unknown as Parameters<typeof workspaceAdmin>[0])
     const input = (more: Readonly<Record<string, string[]>>) =>

@@ -5,12 +5,9 @@ import { followAlong, markAt } from '../../../src/console/page/views/playground/
 
 const noHeader = () => null
 const words = (text: string, seconds = 0.5, who: object = {}) =>
-  text.split(' ').map((word, index) => ({
-    word,
-    start: index * seconds,
-    end: index * seconds + seconds * 0.8,
-    ...who,
-  }))
+  text
+    .split(' ')
+    .map((word, index) => ({ word, start: index * seconds, end: index * seconds + seconds * 0.8, ...who }))
 const textOf = ({ turns }: FollowAlong) => turns.map(({ pieces }) => pieces.map(({ text }) => text).join(''))
 
 t.test('words keep the punctuation of the transcript', async (t) => {

@@ -9,10 +9,7 @@ const KEY = randomBytes(32)
 const OLD = randomBytes(32)
 
 function sourcesWith(...keys: readonly Buffer[]) {
-  return {
-    ...SURROUNDINGS,
-    open: (sealed: string, context: SealContext) => unseal(keys, sealed, context),
-  }
+  return { ...SURROUNDINGS, open: (sealed: string, context: SealContext) => unseal(keys, sealed, context) }
 }
 
 const NOT_OPENED = {

@@ -76,9 +76,7 @@ t.test('an answer whose result could not be kept is asked for again, and not ord
   upstream.stands = 'done'
   let failures = 1
   rig.run({
-    objects: {
-      keepResult: (...args) => (failures-- > 0 ? away() : rig.objects.keepResult(...args)),
-    },
+    objects: { keepResult: (...args) => (failures-- > 0 ? away() : rig.objects.keepResult(...args)) },
   })
   const id = await rig.hear(SOUND)
   const job = await rig.ended(id)

@@ -59,10 +59,7 @@ for (const how of ['reset', '1011'] as const)
 
 test('a provider that dies altogether: another entry speaks what was not spoken', async (t) => {
   const dies = { how: 'reset', afterBytes: 0 } as const
-  const ill = await serveVoiceSocket(t, {
-    behave: (_, count) => (count === 1 ? { dies } : {}),
-    status: 500,
-  })
+  const ill = await serveVoiceSocket(t, { behave: (_, count) => (count === 1 ? { dies } : {}), status: 500 })
   const sound = await serveVoice(t)
   const rig = await openSpeech(t, [socketEntry(ill), voiceEntry(sound, 'sound')])
   const caller = await speakAll(rig)

@@ -225,11 +225,7 @@ t.test('live sessions', async (t) => {
   const opened = () => {
     const end = Promise.withResolvers<SocketEnd>()
     const frame = Promise.withResolvers<LiveFrame>()
-    const listener = {
-      onOpen: () => socket.send('you'),
-      onFrame: frame.resolve,
-      onEnd: end.resolve,
-    }
+    const listener = { onOpen: () => socket.send('you'), onFrame: frame.resolve, onEnd: end.resolve }
     const socket = openSocket(handshake, listener, { handshakeMs: 5_000, headers: {} })
     return { socket, frame: frame.promise, end: end.promise }
   }

@@ -413,14 +413,7 @@ const mistralError = (
   message: string,
   code: string | null = null,
   param: string | null = null,
-) => ({
-  object: 'error',
-  message: `${message} ${CANARY}`,
-  type,
-  param,
-  code,
-  raw_status_code: status,
-})
+) => ({ object: 'error', message: `${message} ${CANARY}`, type, param, code, raw_status_code: status })
 const MISTRAL: readonly Row[] = [
   ['auth', 401, { detail: 'Unauthorized' }, 'ill'],
   ['billing', 402, { detail: 'Payment required' }, 'ill'],

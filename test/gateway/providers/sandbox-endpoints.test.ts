@@ -16,11 +16,7 @@ const STAYING = { deadlineMs: 20_000, signal: new AbortController().signal }
 /** The sandbox works faster than it is polled. */
 const WAIT_MAX_MS = 400
 
-const NO_AUDIO: AudioReader = {
-  async *bytes() {},
-  async *base64() {},
-  range: async () => Buffer.alloc(0),
-}
+const NO_AUDIO: AudioReader = { async *bytes() {}, async *base64() {}, range: async () => Buffer.alloc(0) }
 
 async function start(t: Test) {
   const { url, close } = await startSandbox()

@@ -65,10 +65,7 @@ const OPERATIONS: Readonly<Record<string, Operation>> = {
     command: 'published_catalog',
     run: async (catalog) => (await catalog.published()).records.map(({ number }) => number),
   },
-  get: {
-    command: 'show_record',
-    run: async (catalog) => (await catalog.get(VOICE))?.draft?.fields,
-  },
+  get: { command: 'show_record', run: async (catalog) => (await catalog.get(VOICE))?.draft?.fields },
   list: { command: 'list_records', run: async (catalog) => (await catalog.list('acme')).length },
   versions: {
     command: 'zrevrangebyscore',

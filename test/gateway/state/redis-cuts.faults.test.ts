@@ -175,11 +175,7 @@ const OPERATIONS: readonly Operation[] = [
     again: false,
   },
   { command: 'begin_session', run: beginSession },
-  {
-    command: 'del',
-    prepare: beginSession,
-    run: (state, { slotId }) => state.console.sessions.end(slotId),
-  },
+  { command: 'del', prepare: beginSession, run: (state, { slotId }) => state.console.sessions.end(slotId) },
   { command: 'add_requests', run: addRequests },
   {
     command: 'xrevrange',
@@ -190,10 +186,7 @@ const OPERATIONS: readonly Operation[] = [
     command: 'add_sample',
     run: (state, { workspace }) => state.console.samples.add(nodeSample(workspace, SAMPLED_AT_MS), LONG_MS),
   },
-  {
-    command: 'note_key_uses',
-    run: (state, { keyId }) => state.console.keyUses.note({ [keyId]: 1_000 }),
-  },
+  { command: 'note_key_uses', run: (state, { keyId }) => state.console.keyUses.note({ [keyId]: 1_000 }) },
 ]
 
 /** All that a place shows, its names and moments left out. */

@@ -55,13 +55,7 @@ async function startEar(t: Test, { opens = true }: { opens?: boolean } = {}) {
 function configOf(earUrl: string, key: string) {
   return {
     providers: {
-      ear: {
-        kind: 'deepgram',
-        access: 'byok',
-        workspace: 'acme',
-        api_key: `\${EAR_KEY}`,
-        base_url: earUrl,
-      },
+      ear: { kind: 'deepgram', access: 'byok', workspace: 'acme', api_key: `\${EAR_KEY}`, base_url: earUrl },
     },
     routes: { voice: { workspace: 'acme', entries: [{ provider: 'ear', model: 'nova-3', pull: true }] } },
     workspaces: {

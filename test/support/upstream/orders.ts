@@ -61,11 +61,7 @@ const WIRES: Readonly<Record<Ordering, Wire>> = {
     },
   },
   'openai-compatible': {
-    acts: {
-      order: /^POST \/videos$/,
-      look: /^GET \/videos\/([\w-]+)$/,
-      stop: /^DELETE \/videos\/([\w-]+)$/,
-    },
+    acts: { order: /^POST \/videos$/, look: /^GET \/videos\/([\w-]+)$/, stop: /^DELETE \/videos\/([\w-]+)$/ },
     bodies: {
       taken: { ...filming, status: 'queued' },
       working: { ...filming, status: 'in_progress' },

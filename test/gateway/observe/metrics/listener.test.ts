@@ -45,9 +45,7 @@ t.test('an address that is taken is said at the start', async (t) => {
   const { port } = listener
   await t.rejects(
     startMetricsListener({ ...PLACE, port }, async () => ''),
-    {
-      message: `metrics: cannot listen on 127.0.0.1:${port}`,
-    },
+    { message: `metrics: cannot listen on 127.0.0.1:${port}` },
   )
 })
 

@@ -81,13 +81,7 @@ t.test('a message in one piece', async (t) => {
   t.same(deltas, [
     { type: 'text', text: 'Grüezi, ich schaue' },
     { type: 'text', text: ' nach 🏔.' },
-    {
-      type: 'tool_call',
-      index: 0,
-      id: 'toolu_01T1x1fJ34qAmk2tNTrN7Up6',
-      name: 'get_weather',
-      arguments: '',
-    },
+    { type: 'tool_call', index: 0, id: 'toolu_01T1x1fJ34qAmk2tNTrN7Up6', name: 'get_weather', arguments: '' },
     { type: 'tool_call', index: 0, id: null, name: null, arguments: '{"city":' },
     { type: 'tool_call', index: 0, id: null, name: null, arguments: ' "Zürich"}' },
     { type: 'tool_call', index: 1, id: 'toolu_02', name: 'get_time', arguments: '' },

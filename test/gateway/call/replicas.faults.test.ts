@@ -28,13 +28,8 @@ import { waitUntil } from '../../support/wait-until.ts'
 
 const MIB = 1024 * 1024
 const ANSWER = JSON.stringify({ choices: [{ message: { role: 'assistant', content: 'hello' } }] })
-const PROBE: ProbeSettings = {
-  path: null,
-  intervalMs: 40,
-  timeoutMs: 1_000,
-  unhealthyAfter: 2,
-  healthyAfter: 1,
-}
+const TIMES = { intervalMs: 40, timeoutMs: 1_000 }
+const PROBE: ProbeSettings = { path: null, ...TIMES, unhealthyAfter: 2, healthyAfter: 1 }
 
 type Answering = (response: ServerResponse, request: IncomingMessage) => void
 
@@ -208,11 +203,8 @@ t.test('a call that fails at one replica is made at another, and its attempts sa
   // A thousand milliseconds pass before it is tried out again.
   t.same([...seen].sort(), ['0:500 1:200', '1:200'])
   t.equal(servers[0]!.calls, 1)
-  t.equal(
-    rig.services.health.condition(entry, performance.now()).lastFailure,
-    null,
-    'the entry has not failed',
-  )
+  const { lastFailure } = rig.services.health.condition(entry, performance.now())
+  t.equal(lastFailure, null, 'the entry has not failed')
   t.equal(rig.services.state.permits.held('calls:first'), 0)
 })
 
@@ -222,11 +214,21 @@ t.test('of many replicas that fail three are asked, and then the entry has faile
   const rig = gatewayRig(t, { entries: [entry] })
   const refusal = await refusalOf(chat(rig))
   t.equal(refusal.code, 'UPSTREAM_ERROR')
-  t.equal(
-    callsOf(servers).reduce((sum, calls) => sum + calls, 0),
-    3,
-  )
+  t.same(callsOf(servers).toSorted(), [0, 0, 1, 1, 1])
   t.match(rig.services.health.condition(entry, performance.now()).lastFailure, { failure: { status: 500 } })
+})
+
+t.test('an entry pauses no longer than until one of its servers may be asked', async (t) => {
+  const busy: Answering = (response) => void response.writeHead(429, { 'retry-after': '60' }).end()
+  const servers = await startServers(t, busy, busy, busy, undefined)
+  const rig = gatewayRig(t, { entries: [pooledEntry(servers)] })
+  const refusal = await refusalOf(chat(rig))
+  t.same([refusal.code, refusal.extra.retryAfterMs], ['UPSTREAM_ERROR', undefined])
+  t.match(await chat(rig), [{ replica: 3, status: 200 }])
+  servers[3]!.answer = busy
+  t.ok((await refusalOf(chat(rig))).extra.retryAfterMs! > 50_000)
+  t.match(await refusalOf(chat(rig)), { code: 'PROVIDERS_COOLING_DOWN' })
+  t.same(callsOf(servers), [1, 1, 1, 2])
 })
 
 t.test('what another server would answer alike is asked of one', async (t) => {

@@ -460,14 +460,16 @@ class AttemptRecorder implements AttemptRecord {
 
   /** @param blamed false when the entry is not to blame: nothing was sent to it, or it did answer */
   failed(failure: Failure, blamed: boolean): void {
+    const { health, clock } = this.#services
+    const { entry } = this.candidate
     // An answer that breaks off at one server says nothing of an entry that has others.
     const wasAnswered = this.#answered
     if (!this.#closeFailed(failure, blamed)) return
     // Its callers waited for another entry as well.
     if (isCurable(failure) && failure.kind !== 'busy') this.#noteLatency(Number.POSITIVE_INFINITY)
     if (blamed && !(wasAnswered && this.#placed?.isPoolUp === true))
-      this.#services.health.failed(this.candidate.entry, failure, this.#services.clock.now(), this.#startedMs)
-    else this.#services.health.released(this.candidate.entry, this.#startedMs)
+      health.failed(entry, this.failure!, clock.now(), this.#startedMs)
+    else health.released(entry, this.#startedMs)
   }
 
   /**
@@ -512,9 +514,9 @@ class AttemptRecorder implements AttemptRecord {
   }
 
   #closeFailed(failure: Failure, blamed: boolean): boolean {
-    if (blamed && !this.#closed) this.#placed?.failed(failure)
+    const ofPool = blamed && !this.#closed ? this.#placed?.failed(failure) : null
     if (!this.#close(failure.kind)) return false
-    this.#note(failure.status, failure.reason, failure)
+    this.#note(failure.status, failure.reason, ofPool ?? failure)
     this.#context.trace?.attemptEnded(failure.status, failure)
     return true
   }

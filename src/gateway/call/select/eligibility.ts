@@ -270,13 +270,8 @@ function requiredCapabilities(call: Call): readonly Capability[] {
   if (call.operation !== 'chat' && call.operation !== 'vision')
     return capabilityList(own, false, false, false, false)
   const { messages, tools, modalities } = call.payload
-  return capabilityList(
-    own,
-    tools.length > 0,
-    own === 'vision' || holds(messages, 'image'),
-    holds(messages, 'audio'),
-    modalities.includes('audio'),
-  )
+  const images = own === 'vision' || holds(messages, 'image')
+  return capabilityList(own, tools.length > 0, images, holds(messages, 'audio'), modalities.includes('audio'))
 }
 
 function holds(messages: ChatCall['messages'], kind: ChatPart['type']): boolean {
@@ -380,19 +375,10 @@ function featureExclusion(
 
 /** Turns an adapter's objection to a call into the exclusion of its entry. */
 function unsupportedExclusion(unsupported: Unsupported): Exclusion {
-  switch (unsupported.why) {
-    case 'features':
-      return featuresMissing({
-        missing: unsupported.missing,
-        conflict: unsupported.conflict,
-        redactions: unsupported.redactions,
-        language: unsupported.language,
-      })
-    case 'field':
-      return overLimit(unsupported.param, unsupported.reason)
-    case 'operation':
-      return { why: 'operation' }
-  }
+  if (unsupported.why === 'operation') return { why: 'operation' }
+  if (unsupported.why === 'field') return overLimit(unsupported.param, unsupported.reason)
+  const { missing, conflict, redactions, language } = unsupported
+  return featuresMissing({ missing, conflict, redactions, language })
 }
 
 function featuresMissing(lack: Partial<Extract<Exclusion, { readonly why: 'features' }>>): Exclusion {

@@ -56,9 +56,13 @@ export class Replica {
     this.baseUrl = baseUrl
   }
 
-  /** True when calls are made at it, or at least one that tries it out. */
+  /** Milliseconds until calls are made at it, or at least one that tries it out; Infinity: its probes decide. */
+  upInMs(nowMs: number): number {
+    return this.isDown ? Number.POSITIVE_INFINITY : Math.max(0, this.#ejectedUntilMs - nowMs)
+  }
+
   isUp(nowMs: number): boolean {
-    return !this.isDown && nowMs >= this.#ejectedUntilMs
+    return this.upInMs(nowMs) === 0
   }
 
   /** True when the next call may be made at it. */
@@ -124,8 +128,14 @@ export class PlacedAttempt {
     this.replica.answered(this.#begunMs)
   }
 
-  failed(failure: Failure): void {
-    if (isOfServer(failure)) this.replica.failed(this.#begunMs, this.#pool.clock.now(), failure.retryAfterMs)
+  /** @returns the failure of the pool: the pause that a replica asks for ends when another one may be asked */
+  failed(failure: Failure): Failure {
+    if (!isOfServer(failure)) return failure
+    const { retryAfterMs } = failure
+    this.replica.failed(this.#begunMs, this.#pool.clock.now(), retryAfterMs)
+    const { upInMs } = this.#pool
+    if (retryAfterMs === null || upInMs >= retryAfterMs) return failure
+    return { ...failure, retryAfterMs: upInMs === 0 ? null : upInMs }
   }
 
   /** True when calls are made at any replica of the pool. */
@@ -162,10 +172,14 @@ export class ReplicaPool {
     this.clock = clock
   }
 
-  /** True when calls are made at any of them. */
-  get isUp(): boolean {
+  /** Milliseconds until calls are made at any of them; Infinity: probes decide. */
+  get upInMs(): number {
     const nowMs = this.clock.now()
-    return this.replicas.some((replica) => replica.isUp(nowMs))
+    return Math.min(...this.replicas.map((replica) => replica.upInMs(nowMs)))
+  }
+
+  get isUp(): boolean {
+    return this.upInMs === 0
   }
 
   /**

@@ -99,6 +99,8 @@ t.test('a route is drafted, published, changed and rolled back', async (t) => {
   t.match(await admin.post(`${path}/publish`, seen), { status: 409 }, 'it would undo the roll-back unseen')
   const knowing = await admin.post(`${path}/publish`, { ...seen, number: 3 })
   t.match(knowing, { status: 200, body: { published: { number: 4 }, draft: null } })
+  t.match(await admin.post(`${path}/rollback`, { number: 1, replaces: 3 }), { status: 409 })
+  t.match(await admin.post(`${path}/rollback`, { number: 1, replaces: 4 }), { status: 200 })
 })
 
 t.test('what is published serves, under the version that is shown', async (t) => {

@@ -117,6 +117,7 @@ const ROUTES = {
   [`POST ${ROUTE}/rollback`]: {
     id: 'rollBackRoute',
     summary: 'Publish an earlier version of a route',
+    description: '409 where the published version is not `replaces`',
     answer: shapes.Route,
   },
   [`GET ${ROUTE}/traffic`]: {

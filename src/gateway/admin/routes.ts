@@ -164,20 +164,22 @@ function publicationNote(text: string): string | null {
 /**
  * Publishes the fields of an older version again. A draft stays as it is.
  *
+ * @param replaces as `number` of `putRoute`
  * @throws GatewayError NOT_FOUND, INVALID_REQUEST, CONFLICT, DEPENDENCY_UNAVAILABLE
  */
 export async function rollBackRoute(
   actor: AdminActor,
-  input: RouteInput & { readonly number: number },
+  input: RouteInput & { readonly number: number; readonly replaces?: RoutePut['number'] },
   context: ChangeContext,
 ): Promise<void> {
   const { number } = input
   requireOwner(actor, input.workspace)
   const record = routeRecord(input)
-  const decide = async () => {
+  const decide = async (served: CatalogService) => {
     const { catalog } = context.state
     const [older, now] = await Promise.all([catalog.versionOf(record, number), catalog.get(record)])
     if (older === null) throw new GatewayError('NOT_FOUND', 'there is no such version')
+    if (!isReplaced({ number: input.replaces }, partOf(served, record))) throw conflict()
     const draft = now?.draft ?? null
     const note = `rolled back to ${number}`
     return { record, fields: older.fields, note, draft, keepsDraft: true, action: 'route.rollback' }

@@ -68,7 +68,7 @@ const DraftBody = Type.Object({
 
 const PublishBody = Type.Object({ revision: Revision, number: Replaced, note: Note })
 const DiscardQuery = Type.Object({ revision: Type.Optional(Revision) })
-const RollBackBody = Type.Object({ number: VersionNumber })
+const RollBackBody = Type.Object({ number: VersionNumber, replaces: Replaced })
 const ListQuery = Type.Object(PAGING)
 const VersionsQuery = Type.Object({ below: Type.Optional(VersionNumber) })
 
@@ -135,7 +135,7 @@ async function postPublication(call: Call<Static<typeof PublishBody>>): Promise<
 
 async function postRollBack(call: Call<Static<typeof RollBackBody>>): Promise<RouteAnswer> {
   const { context, viewer, params, body } = call
-  await rollBackRoute(viewer.actor, { ...routeName(params), number: body.number }, context.admin)
+  await rollBackRoute(viewer.actor, { ...routeName(params), ...body }, context.admin)
   return showRoute(call)
 }
 

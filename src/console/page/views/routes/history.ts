@@ -196,7 +196,8 @@ function RollBack(props: HistoryProps & { readonly version: VersionAnswer; reado
   const rollBack = async () => {
     const path = apiPath`/workspaces/${known.workspace}/routes/${name}/rollback`
     try {
-      const answer = await api.post<RouteAnswer>(path, { number: version.number })
+      const seen = { number: version.number, replaces: published?.number ?? null }
+      const answer = await api.post<RouteAnswer>(path, seen)
       onAnswer(answer)
       toast(
         `${name} rolled back to version ${version.number} (published as version ${answer.published?.number ?? ''})`,

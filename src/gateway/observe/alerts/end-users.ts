@@ -4,7 +4,7 @@ import type { EndUserSample } from '../../../contracts/console.ts'
 import { inTurns } from '../../../contracts/in-turns.ts'
 import type { Accounts } from '../../../contracts/ledger.ts'
 import { accountOfEndUser } from '../../call/context/end-users.ts'
-import type { Finding } from './findings.ts'
+import { type Finding, isExhausted } from './findings.ts'
 
 /*
  * Budgets of end users. There may be a million of them, so they are never all read: nodes name the end users whom a
@@ -58,9 +58,9 @@ export async function endUserFindings(rule: Rule, figures: EndUserFigures): Prom
       const { budgetMicros } = termsOf(account)
       if (budgetMicros === null || budgetMicros === 0) return
       const value = (spent[index] ?? 0) / budgetMicros
-      const isExhausted = value >= 1 || isRefused
+      const exhausted = isExhausted(value, threshold, isRefused)
       if (isOpen || value >= threshold)
-        findings.push({ subject, owner: workspace, value, threshold, isExhausted })
+        findings.push({ subject, owner: workspace, value, threshold, isExhausted: exhausted })
     })
   }
   return findings

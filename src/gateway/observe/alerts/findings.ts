@@ -74,13 +74,18 @@ export function budgetFindings(
 ): Finding[] {
   const own = new Set(refused.flatMap((one) => (one.workspace === workspace ? [one.key] : [])))
   const found = (value: number, key: string | null) => {
-    return { value, threshold, isExhausted: value >= 1 || own.has(key) }
+    return { value, threshold, isExhausted: isExhausted(value, threshold, own.has(key)) }
   }
   const ofKeys = [...keys].map(([key, micros]) => {
     return { subject: { workspace, key }, owner: workspace, ...found((spentByKey[key] ?? 0) / micros, key) }
   })
   if (budgetMicros === null) return ofKeys
   return [{ subject: { workspace }, ...found(spentMicros / budgetMicros, null) }, ...ofKeys]
+}
+
+/** A call that was refused before there was more to spend, as in another month, exhausts nothing. */
+export function isExhausted(value: number, threshold: number, isRefused: boolean): boolean {
+  return value >= 1 || (isRefused && value >= threshold)
 }
 
 /** The workspace that a provider belongs to, by the provider's name; null: it is one of the platform. */

@@ -9,14 +9,14 @@ import { TRIAL_AUDIO } from '../gateway/call/trial-call.ts'
 import { openCatalog } from '../gateway/catalog/watch.ts'
 import { findTranscoder } from '../gateway/long/transcoder.ts'
 import { certificateFiles, dateRemark, isInForce, readCertificate } from '../gateway/node/certificate.ts'
-import { type Environment, readEnvironment } from '../gateway/node/config.ts'
+import type { Environment } from '../gateway/node/config.ts'
 import { createEgressProxy } from '../gateway/outbound/egress-proxy.ts'
 import { createSender } from '../gateway/outbound/send.ts'
 import { documentAge, endedModels, fadingModels, notesOn, SHIPPED } from '../gateway/providers/facts.ts'
 import { PROVIDERS } from '../gateway/providers/index.ts'
 import { BuiltInSandbox } from '../sandbox/thread.ts'
 import { table as columns } from './arguments.ts'
-import { secretOpener } from './context.ts'
+import { environmentOf, secretOpener } from './context.ts'
 
 type Print = (text: string) => void
 
@@ -66,7 +66,7 @@ export async function check(
     if (transcodes === true && findTranscoder(env.PATH) === null)
       print(`\nWarning: ${name} transcodes, and there is no ffmpeg here.\n`)
   const serves = await checkCertificate(env, nowMs, print)
-  const answers = providers ? showAnswers(await askProviders(readEnvironment(env), good), print) : 0
+  const answers = providers ? showAnswers(await askProviders(environmentOf({ env }), good), print) : 0
   const age = documentAge(table, nowMs)
   if (age !== null) print(`\nWarning: ${age}; \`larkway models update\` brings newer ones.\n`)
   return serves && ended.length === 0 ? answers : 1
@@ -76,7 +76,7 @@ export async function check(
 async function checkCertificate(env: CheckOptions['env'], nowMs: number, print: Print): Promise<boolean> {
   if (!env.LARKWAY_TLS_CERT && !env.LARKWAY_TLS_KEY) return true
   try {
-    const certificate = await readCertificate(certificateFiles(readEnvironment(env))!)
+    const certificate = await readCertificate(certificateFiles(environmentOf({ env }))!)
     const until = new Date(certificate.notAfterMs).toISOString()
     const remark = dateRemark(certificate, nowMs)
     print(`\nThe TLS certificate and its key belong together. It is valid until ${until}.\n`)

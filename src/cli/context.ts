@@ -86,7 +86,7 @@ export const EXIT_HELP =
   'Exit code: 0 when done, 1 when the command failed or was refused, 2 for a wrong command line.'
 
 /** @throws CommandFailure that names every bad variable */
-export function environmentOf({ env }: CliContext): Environment {
+export function environmentOf({ env }: Pick<CliContext, 'env'>): Environment {
   try {
     return readEnvironment(env)
   } catch (error) {

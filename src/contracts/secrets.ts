@@ -40,9 +40,9 @@ export async function readSecretKeys(
   given: string | undefined,
   dataFolder: string,
 ): Promise<readonly Buffer[]> {
-  if (given !== undefined) return keysOf(given, 'LARKWAY_SECRET_KEYS')
+  if (given !== undefined) return secretKeysIn(given)
   const path = join(dataFolder, KEY_FILE)
-  return keysOf(await keptText(path, makeSecretKey), path)
+  return secretKeysIn(await keptText(path, makeSecretKey), path)
 }
 
 /** The same for who only opens: none where the data folder has no key yet. */
@@ -59,7 +59,8 @@ export function makeSecretKey(): string {
   return randomBytes(KEY_BYTES).toString('base64')
 }
 
-function keysOf(text: string, source: string): readonly Buffer[] {
+/** The keys of a list. @throws Error that names its source and says what is wrong, never with a part of a key */
+export function secretKeysIn(text: string, source = 'LARKWAY_SECRET_KEYS'): readonly Buffer[] {
   return text.split(',').map((one) => decodedKey(one, source))
 }
 

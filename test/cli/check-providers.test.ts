@@ -44,6 +44,8 @@ t.test('each provider is asked, and what that does not prove is said', async (t)
     /a key without the permission to speak passes here and fails on its first synthesis\.\n$/,
   )
   t.notMatch(await runInProcess(['check'], { cwd, env }), { output: /ANSWER/ })
+  const wrong = await runInProcess(['check', '--providers'], { cwd, env: { ...env, PORT: 'x' } })
+  t.match(wrong, { code: 1, errors: /^larkway: environment: PORT must be integer\n$/ })
 })
 
 t.test('every replica is asked, and named where it does not answer', async (t) => {

@@ -109,9 +109,9 @@ t.test('every fault of a configuration, and of the environment', async (t) => {
   const { code, of } = await examined(cwd, {})
   t.equal(code, 1)
   t.match(of('configuration')[0], /^fault: \/routes\/voice\/entries\/0\/capabilities/)
-  const environment = await examined(cwd, { LARKWAY_MEMORY_MIB: 'much' })
+  const environment = await examined(cwd, { LARKWAY_MEMORY_MIB: 'much', LARKWAY_SECRET_KEYS: 'short' })
   t.equal(environment.code, 1)
-  t.match(environment.of('environment')[0], /^fault: .*LARKWAY_MEMORY_MIB/)
+  t.match(environment.of('environment')[0], /^fault: .*LARKWAY_MEMORY_MIB.*LARKWAY_SECRET_KEYS/)
   t.match(await runInProcess(['doctor', '--yes'], { cwd }), { code: 2, errors: /--yes goes with --call/ })
 })
 

@@ -49,8 +49,9 @@ t.test('every variable is documented as it is, and none is stale', async (t) => 
     ([, ...cells]) => cells,
   )
   const expected = Object.entries(ENVIRONMENT_SCHEMA.properties).map(([name, schema]) => {
-    const { default: value, description } = schema as { default?: unknown; description?: string }
-    return [name, value === undefined ? undefined : String(value), description]
+    const { default: value, description, minimum, maximum } = { ...schema } as Record<string, unknown>
+    const range = minimum === undefined ? '' : ` (${minimum} to ${maximum})`
+    return [name, value === undefined ? undefined : String(value), `${description}${range}`]
   })
   t.same(rows, expected)
 })

@@ -71,6 +71,10 @@ t.test(`of ${STARTERS} that start at once on a stale lock one has the folder`, a
   )
 })
 
+t.test('a folder that cannot be made is named as the data folder', (t) =>
+  t.rejects(lockFolder(PROGRAM), { message: `the data folder ${PROGRAM} cannot be locked: EEXIST` }),
+)
+
 t.test('a folder whose owner is killed has one owner again at once', async (t) => {
   const folder = await tempFolder(t)
   let owner = startLocker(t)

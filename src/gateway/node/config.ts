@@ -2,17 +2,19 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type Static, Type } from 'typebox'
 import { Value } from 'typebox/value'
+import { secretKeysIn } from '../../contracts/secrets.ts'
+import { formed } from '../catalog/field.ts'
+import { checkShape, Issues } from '../catalog/issues.ts'
+import { createEgressProxy } from '../outbound/egress-proxy.ts'
 
 export const DEFAULT_DATA = './data'
 export const PROCESSES_MAX = 64
 
+const PORT = { minimum: 0, maximum: 65_535 }
+const MIB = { minimum: 1, maximum: 1_048_576 }
+
 const Environment = Type.Object({
-  PORT: Type.Integer({
-    minimum: 0,
-    maximum: 65535,
-    default: 8080,
-    description: 'port to listen on; 0 picks a free one',
-  }),
+  PORT: Type.Integer({ ...PORT, default: 8080, description: 'port to listen on; 0 picks a free one' }),
   HOST: Type.String({ default: '0.0.0.0', description: 'address to listen on' }),
   LARKWAY_TLS_CERT: Type.Optional(
     Type.String({
@@ -25,8 +27,7 @@ const Environment = Type.Object({
     Type.String({ minLength: 1, description: 'PEM file of its private key, without a passphrase' }),
   ),
   LARKWAY_TLS_PORT: Type.Integer({
-    minimum: 0,
-    maximum: 65535,
+    ...PORT,
     default: 8443,
     description: 'port of HTTPS; 0 picks a free one',
   }),
@@ -66,8 +67,7 @@ const Environment = Type.Object({
     }),
   ),
   LARKWAY_MODELS_KEYS: Type.Optional(
-    Type.String({
-      pattern: '^[A-Za-z0-9+/_-]{43}=?(,[A-Za-z0-9+/_-]{43}=?)*$',
+    formed('^[A-Za-z0-9+/_-]{43}=?(,[A-Za-z0-9+/_-]{43}=?)*$', 'keys of 32 bytes in base64, and commas', {
       description:
         'comma-separated base64 Ed25519 public keys of those who sign model facts; default: none is trusted',
     }),
@@ -78,7 +78,6 @@ const Environment = Type.Object({
   }),
   HTTPS_PROXY: Type.Optional(
     Type.String({
-      pattern: '^https?://[^/?#]+/?$',
       description:
         'proxy, with a name and a password where it asks for them, for what goes over TLS to providers, to receivers ' +
         'of webhooks and to hosts of audio; see [Egress proxy](operations.md#egress-proxy)',
@@ -90,20 +89,18 @@ const Environment = Type.Object({
     }),
   ),
   LARKWAY_PUBLIC_URL: Type.Optional(
-    Type.String({
-      pattern: '^https?://[^/?#]+$',
+    formed('^https?://[^/?#]+$', 'an origin such as https://voice.example.com, without a slash at its end', {
       description: 'origin under which callers reach this node, for signed URLs; default: they are paths',
     }),
   ),
   LARKWAY_MEMORY_MIB: Type.Integer({
+    ...MIB,
     minimum: 8,
-    maximum: 1_048_576,
     default: 256,
     description: 'byte budget for held bodies and answers, MiB',
   }),
   LARKWAY_LIVE_MEMORY_MIB: Type.Integer({
-    minimum: 1,
-    maximum: 1_048_576,
+    ...MIB,
     default: 128,
     description: 'audio that live sessions may keep until it is settled, all together, MiB',
   }),
@@ -120,8 +117,7 @@ const Environment = Type.Object({
     }),
   ),
   LARKWAY_USAGE_BACKLOG_MIB: Type.Integer({
-    minimum: 1,
-    maximum: 1_048_576,
+    ...MIB,
     default: 1_024,
     description: 'most of these records, MiB; beyond that new ones are lost',
   }),
@@ -149,11 +145,7 @@ const Environment = Type.Object({
     description: 'jobs of one workspace that run at a time, over all processes',
   }),
   LARKWAY_METRICS_PORT: Type.Optional(
-    Type.Integer({
-      minimum: 0,
-      maximum: 65535,
-      description: 'port of `GET /metrics`; 0 picks a free one; default: none',
-    }),
+    Type.Integer({ ...PORT, description: 'port of `GET /metrics`; 0 picks a free one; default: none' }),
   ),
   LARKWAY_METRICS_HOST: Type.String({
     minLength: 1,
@@ -168,16 +160,15 @@ const Environment = Type.Object({
       'how long a node that is told to stop goes on listening, while balancers leave it; SIGINT does not wait',
   }),
   REDIS_URL: Type.Optional(
-    Type.String({
-      pattern: '^rediss?(\\+sentinel|\\+cluster)?://',
+    formed('^rediss?(\\+sentinel|\\+cluster)?://', 'a URL such as redis://:password@host:6379', {
       description:
         'Redis: `redis://`, or `redis+sentinel://host:port,…/master`, `redis+cluster://host:port,…`; with TLS ' +
         '`rediss…`; default: a file in LARKWAY_DATA',
     }),
   ),
-  S3_ENDPOINT: Type.Optional(Type.String({ pattern: '^https?://', description: 'S3-compatible endpoint' })),
+  S3_ENDPOINT: Type.Optional(formed('^https?://', 'a URL', { description: 'S3-compatible endpoint' })),
   S3_PUBLIC_ENDPOINT: Type.Optional(
-    Type.String({ pattern: '^https?://', description: 'endpoint in signed URLs; default: S3_ENDPOINT' }),
+    formed('^https?://', 'a URL', { description: 'endpoint in signed URLs; default: S3_ENDPOINT' }),
   ),
   S3_REGION: Type.String({ default: 'us-east-1', description: 'region of the bucket' }),
   S3_BUCKET: Type.Optional(
@@ -187,10 +178,9 @@ const Environment = Type.Object({
     Type.String({ minLength: 1, description: 'access key of the bucket; default: as the AWS SDK finds it' }),
   ),
   S3_SECRET_ACCESS_KEY: Type.Optional(Type.String({ minLength: 1, description: 'secret key of the bucket' })),
-  LOG_LEVEL: Type.String({
-    pattern: '^(trace|debug|info|warn|error|fatal|silent)$',
+  LOG_LEVEL: Type.Enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'], {
     default: 'info',
-    description: 'least level that is logged',
+    description: 'least level that is logged: `trace`, `debug`, `info`, `warn`, `error`, `fatal` or `silent`',
   }),
 })
 
@@ -288,11 +278,21 @@ function parsedSetting(text: string, type: unknown): unknown {
   return text
 }
 
-/** Variable by variable, because TypeBox stops at eight faults of one value. */
-function faultsOf(filled: Readonly<Record<string, unknown>>): string[] {
-  return Object.entries(Environment.properties).flatMap(([name, schema]) => {
-    const value = filled[name]
-    if (value === undefined) return []
-    return [...Value.Errors(schema, value)].map(({ message }) => `${name} ${message}`)
-  })
+/** Addresses that others read as URLs, and whose faults they would report without the name of the variable. */
+const URLS = ['LARKWAY_PUBLIC_URL', 'S3_ENDPOINT', 'S3_PUBLIC_ENDPOINT'] as const
+
+function faultsOf(filled: Static<typeof Environment>): string[] {
+  const issues = new Issues()
+  for (const name of URLS) if (!URL.canParse(filled[name] ?? 'http://a')) issues.add([name], 'must be a URL')
+  checkShape(Environment, filled, [], issues)
+  const byName = new Map(issues.found.map(({ path: [name], message }) => [name, `${name} ${message}`]))
+  const faults = [...byName.values()]
+  const { LARKWAY_SECRET_KEYS: keys } = filled
+  for (const read of [() => createEgressProxy(filled), () => keys !== undefined && secretKeysIn(keys)])
+    try {
+      read()
+    } catch (error) {
+      faults.push((error as Error).message)
+    }
+  return faults
 }

@@ -55,6 +55,9 @@ export interface ProxySettings {
   readonly NO_PROXY?: string | undefined
 }
 
+/** A proxy is asked for no path. */
+const PROXY_URL = /^https?:\/\/[^/?#]+\/?$/
+
 /** @throws Error that names the variable that cannot be read */
 export function createEgressProxy(
   { HTTPS_PROXY, NO_PROXY = '' }: ProxySettings,
@@ -78,12 +81,12 @@ export function createEgressProxy(
 /** A proxy as options of a request to it, and what it asks for. */
 function proxyAt(text: string) {
   try {
-    const url = new URL(text)
+    const url = new URL(PROXY_URL.exec(text)?.[0] ?? '')
     const name = Buffer.from(decodeURIComponent(`${url.username}:${url.password}`))
     const headers = name.length === 1 ? {} : { 'proxy-authorization': `Basic ${name.toString('base64')}` }
     return { to: { protocol: url.protocol, ...targetOf(url) }, headers }
   } catch {
-    throw new Error('environment: HTTPS_PROXY is no URL')
+    throw new Error('HTTPS_PROXY must be a URL such as http://name:password@proxy:3128, without a path')
   }
 }
 
@@ -123,7 +126,7 @@ function exemption(text: string): (target: Target) => boolean {
     try {
       list.addSubnet(network, Number(bits), familyOf(network))
     } catch {
-      throw new Error(`environment: NO_PROXY has ${text}, which is no network`)
+      throw new Error(`NO_PROXY has ${text}, which is no network`)
     }
     return ({ host }) => isIP(host) !== 0 && list.check(host, familyOf(host))
   }

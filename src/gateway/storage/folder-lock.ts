@@ -24,7 +24,6 @@ const claims = new Set<DatabaseSync>()
  * @throws  Error when another process has it, or it cannot be locked
  */
 export async function lockFolder(folder: string, { isRemoved = false } = {}): Promise<() => Promise<void>> {
-  await mkdir(folder, { recursive: true, mode: 0o700 })
   const lock = await takeLock(folder)
   if (await answers(join(folder, EARLIER_LOCK))) {
     lock.close()
@@ -50,6 +49,7 @@ async function takeLock(folder: string): Promise<DatabaseSync> {
   const { DatabaseSync } = await import('node:sqlite')
   let lock: DatabaseSync | undefined
   try {
+    await mkdir(folder, { recursive: true, mode: 0o700 })
     lock = new DatabaseSync(join(folder, LOCK))
     // With a journal there would be a second file.
     lock.exec('PRAGMA journal_mode = MEMORY; BEGIN IMMEDIATE')
@@ -64,7 +64,7 @@ async function takeLock(folder: string): Promise<DatabaseSync> {
 
 function inUse(folder: string): Error {
   return new Error(
-    `the data folder ${folder} is in use by another Larkway process; for more than one process give them Redis and S3`,
+    `the data folder ${folder} is in use by another Larkway process; for several use --processes, or Redis and S3`,
   )
 }
 

@@ -45,7 +45,8 @@ API keys: those of the configuration, which this command only lists, and those o
                          rate limit; a part that is left out is the configuration's, and 0 tokens or seconds no limit
     --budget-usd N       cap per calendar month in UTC
   change ID [options]  change a key of the state: --name, --scopes, --expires, --budget-usd, --requests-per-minute and
-                       the others of the rate limit; \`none\` takes a limit away, what is left out stays
+                       the others of the rate limit. What is left out stays; \`none\` takes a limit away, for requests
+                       or the burst the whole rate limit, so that the configuration's holds
   rotate ID [--overlap SECONDS]
                        give a key of the state a new secret, shown this once; its id, limits and spending stay, and the
                        old secret is taken for the overlap (default: a day; 0: refused from now on)
@@ -124,31 +125,34 @@ async function runCreate(args: readonly string[], context: CliContext): Promise<
 const { workspace: _, app: __, ...CHANGE_FLAGS } = CREATE_FLAGS
 const RATE_FLAGS = ['requests-per-minute', 'burst', 'tokens-per-minute', 'audio-seconds-per-minute'] as const
 
-/** Parts that are not given are null. */
-function rateLimitIn(values: { readonly [Flag in (typeof RATE_FLAGS)[number]]?: string | undefined }) {
-  const read = (flag: (typeof RATE_FLAGS)[number], most: number) => whole(flag, values[flag], most)
-  return {
-    requestsPerMinute: read('requests-per-minute', REQUESTS_PER_MINUTE_MAX),
-    burst: read('burst', BURST_MAX),
-    tokensPerMinute: read('tokens-per-minute', UNITS_PER_MINUTE_MAX),
-    audioSecondsPerMinute: read('audio-seconds-per-minute', UNITS_PER_MINUTE_MAX),
-  }
-}
-
 /** Takes a limit away. */
 const NONE = 'none'
+
+/** Parts that are not given are null; 0 is no limit. */
+function rateLimitIn(values: { readonly [Flag in (typeof RATE_FLAGS)[number]]?: string | undefined }) {
+  const units = (flag: (typeof RATE_FLAGS)[number]) =>
+    ['0', NONE].includes(values[flag] ?? '') ? 0 : whole(flag, values[flag], UNITS_PER_MINUTE_MAX)
+  return {
+    requestsPerMinute: whole('requests-per-minute', values['requests-per-minute'], REQUESTS_PER_MINUTE_MAX),
+    burst: whole('burst', values.burst, BURST_MAX),
+    tokensPerMinute: units('tokens-per-minute'),
+    audioSecondsPerMinute: units('audio-seconds-per-minute'),
+  }
+}
 
 /** Changes the settings of a key that are given. */
 async function change(args: readonly string[], context: CliContext): Promise<void> {
   const { values, positionals } = parse(args, CHANGE_FLAGS, 1)
   const id = keyId('key change', positionals)
   const { name, scopes, expires, 'budget-usd': budget } = values
-  const given = RATE_FLAGS.map((flag) => values[flag])
-  const rateLimit = () => (given.includes(NONE) ? null : rateLimitIn(values))
+  const given = RATE_FLAGS.map((flag) => values[flag]).filter((part) => part !== undefined)
+  const hasNone = values['requests-per-minute'] === NONE || values.burst === NONE
+  if (hasNone && given.some((part) => part !== NONE))
+    throw new UsageError('none at --requests-per-minute or --burst takes the whole rate limit away')
   const changes: KeyChange = {
     ...(name === undefined ? {} : { name }),
     ...(scopes === undefined ? {} : { scopes: scopes.split(',').map((scope) => scope.trim()) }),
-    ...(given.every((one) => one === undefined) ? {} : { rateLimit: rateLimit() }),
+    ...(given.length === 0 ? {} : { rateLimit: hasNone ? null : rateLimitIn(values) }),
     ...(budget === undefined ? {} : { budgetUsd: budget === NONE ? null : budget }),
     ...(expires === undefined ? {} : { expiresAt: expires === NONE ? null : expires }),
   }

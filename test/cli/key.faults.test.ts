@@ -42,7 +42,8 @@ for (const [kind, start, options] of benches) {
       t,
       bench,
       ...['--name', 'Größe: 🎙', '--scopes', 'jobs, admin,jobs', '--expires', '2099-01-31T00:00:00+01:00'],
-      ...['--requests-per-minute', '7', '--budget-usd', '2.5'],
+      ...['--requests-per-minute', '7', '--tokens-per-minute', '50', '--audio-seconds-per-minute', '0'],
+      ...['--budget-usd', '2.5'],
     )
 
     const stored = await withState(({ keys }) => keys.list())
@@ -64,7 +65,7 @@ for (const [kind, start, options] of benches) {
         id: full.id,
         name: 'Größe: 🎙',
         scopes: ['jobs', 'admin'],
-        rateLimit: { requestsPerMinute: 7, burst: 100 },
+        rateLimit: { requestsPerMinute: 7, burst: 100, tokensPerMinute: 50 },
         budgetMicros: 2_500_000,
         expiresAtMs: Date.UTC(2099, 0, 30, 23),
       },
@@ -83,7 +84,7 @@ for (const [kind, start, options] of benches) {
       'key',
       'change',
       full.id,
-      ...['--budget-usd', 'none', '--burst', '9', '--name', 'two'],
+      ...['--budget-usd', 'none', '--burst', '9', '--tokens-per-minute', 'none', '--name', 'two'],
     ])
     t.match(changed, { code: 0, errors: '', output: /^key_\w+ \(lk_live_.{4}…, acme\) is changed\n$/ })
     const rotated = await run(['key', 'rotate', full.id, '--overlap', '3600'])
@@ -101,11 +102,12 @@ for (const [kind, start, options] of benches) {
     })
     t.match(after, {
       budgetMicros: null,
-      rateLimit: { requestsPerMinute: 7, burst: 9 },
+      rateLimit: { requestsPerMinute: 7, burst: 9, tokensPerMinute: undefined },
       scopes: ['jobs', 'admin'],
     })
     for (const [flags, said] of [
       [['change', full.id], /takes what to change/],
+      [['change', full.id, '--tokens-per-minute', '5', '--burst', 'none'], /takes the whole rate limit away/],
       [['rotate'], /takes the id of a key/],
       [['rotate', fresh], /not the key itself/],
       [['rotate', full.id, '--overlap', '2592001'], /overlap/],

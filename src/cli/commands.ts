@@ -105,7 +105,8 @@ export async function runCommand(
     const asksHelp = args.includes('--help') && !OWN_HELP.has(name)
     return await (asksHelp ? help : command)(args, terminal)
   } catch (error) {
-    if (error instanceof UsageError || error instanceof CommandFailure) {
+    // A refusal of the system, such as of a file that cannot be written, is no fault of the program.
+    if (error instanceof UsageError || error instanceof CommandFailure || isFromSystem(error)) {
       terminal.complain(error.message)
       return error instanceof UsageError ? 2 : 1
     }
@@ -115,6 +116,10 @@ export async function runCommand(
     terminal.print(`${error.message}\n`)
     return 1
   }
+}
+
+function isFromSystem(error: unknown): error is Error {
+  return error instanceof Error && 'syscall' in error
 }
 
 async function check(args: string[], context: CliContext): Promise<number> {

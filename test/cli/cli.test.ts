@@ -171,6 +171,8 @@ t.test('the sandbox runs alone until it is stopped', async (t) => {
   const response = await fetch(`${url}/models`)
   t.equal(response.status, 200)
   t.match(await response.json(), { data: [{ id: 'morse-1' }] })
+  const second = await larkway(['sandbox', '--port', new URL(`${url}`).port])
+  t.match(second, { code: 1, errors: /^larkway: listen EADDRINUSE: [^\n]*\n$/ })
   child.kill('SIGTERM')
   t.same(await once(child, 'exit'), [null, 'SIGTERM'])
 })

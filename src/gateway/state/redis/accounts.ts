@@ -1,7 +1,7 @@
 import type { Accounts, AccountView, CreditsAdded, LostMoney } from '../../../contracts/ledger.ts'
 import { LOST_AT_ONCE, LOST_KEPT_MS } from '../../../contracts/ledger.ts'
 import { keys } from './key-names.ts'
-import { MONEY } from './ledger.ts'
+import { MONEY, moneyKeys } from './ledger.ts'
 import { type Ask, replyInteger, replyPairs, replyText, replyTexts, script } from './script.ts'
 
 /** How long a batch of usage is remembered: its sender tries again for as long. */
@@ -31,7 +31,6 @@ const addUsage = script('accounts/add_usage', {
   keys: ['usage', 'spent', 'account'],
   args: ['spent_micros', 'token_ms', 'counted_in'],
   steps: MONEY,
-  reply: () => undefined,
 })
 
 const listLost = script('accounts/list_lost', {
@@ -41,11 +40,7 @@ const listLost = script('accounts/list_lost', {
   reply: (reply) => (Array.isArray(reply) ? reply.map(lostOf) : []),
 })
 
-const recordedLost = script('accounts/recorded_lost', {
-  keys: ['lost'],
-  args: ['token', 'spend'],
-  reply: () => undefined,
-})
+const recordedLost = script('accounts/recorded_lost', { keys: ['lost'], args: ['token', 'spend'] })
 
 function lostOf(reply: unknown): LostMoney {
   const [token, spend, keyId, endUser, atMs] = replyTexts(reply)
@@ -58,34 +53,13 @@ function lostOf(reply: unknown): LostMoney {
   }
 }
 
-/** The keys of an account that reservations expire in. */
-function moneyKeys(workspace: string) {
-  return {
-    account: keys.account(workspace),
-    spent: keys.spent(workspace),
-    reservations: keys.reservations(workspace),
-    leases: keys.leases(workspace),
-    charged: keys.charged(workspace),
-    lost: keys.lost(workspace),
-  }
-}
-
 /** The accounts of workspaces in Redis. Each method is one script. */
 export function createRedisAccounts(ask: Ask): Accounts {
   return {
     show: (workspace, { grant }) =>
-      ask((redis) =>
-        showAccount(redis, {
-          ...moneyKeys(workspace),
-          grants: keys.grants(workspace),
-          grant_id: grant?.id ?? '',
-          grant: grant?.micros ?? 0,
-        }),
-      ),
+      ask(showAccount({ ...moneyKeys(workspace), grant_id: grant?.id ?? '', grant: grant?.micros ?? 0 })),
     addCredits: (workspace, { id, micros }) =>
-      ask((redis) =>
-        addCredits(redis, { ...moneyKeys(workspace), grants: keys.grants(workspace), grant_id: id, micros }),
-      ),
+      ask(addCredits({ ...moneyKeys(workspace), grant_id: id, micros })),
     endUsersSpent: (workspace, accounts) =>
       ask(async (redis) => {
         if (accounts.length === 0) return []
@@ -97,8 +71,8 @@ export function createRedisAccounts(ask: Ask): Accounts {
         return kept.map((one) => spentIn(month, one))
       }),
     addUsage: ({ token, workspace, spentMicros, month = '' }) =>
-      ask((redis) =>
-        addUsage(redis, {
+      ask(
+        addUsage({
           usage: keys.usage(workspace, token),
           spent: keys.spent(workspace),
           account: keys.account(workspace),
@@ -108,11 +82,9 @@ export function createRedisAccounts(ask: Ask): Accounts {
         }),
       ),
     lost: (workspace) =>
-      ask((redis) =>
-        listLost(redis, { ...moneyKeys(workspace), kept_ms: LOST_KEPT_MS, limit: LOST_AT_ONCE }),
-      ),
+      ask(listLost({ ...moneyKeys(workspace), kept_ms: LOST_KEPT_MS, limit: LOST_AT_ONCE })),
     recorded: (workspace, { token, spendMicros: spend }) =>
-      ask((redis) => recordedLost(redis, { lost: keys.lost(workspace), token, spend })),
+      ask(recordedLost({ lost: keys.lost(workspace), token, spend })),
   }
 }
 

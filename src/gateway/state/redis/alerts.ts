@@ -19,8 +19,8 @@ const changeIncident = script('alerts/change_incident', {
 /** Incidents in Redis, in the partition of the events that tell of them. */
 export function createRedisAlerts(ask: Ask): Alerts {
   const change = (incident: Incident, expected: string, record: string, event: AlertEvent | null) =>
-    ask((redis) =>
-      changeIncident(redis, {
+    ask(
+      changeIncident({
         ...placeOf(ALERTS_PARTITION),
         name: incidentName(incident),
         expected,

@@ -34,18 +34,15 @@ const changeCatalog = script('catalog/change_catalog', {
 const noteChange = script('catalog/note_change', {
   ...shared,
   args: ['token', 'workspace', 'json', 'token_ms'],
-  reply: () => undefined,
 })
 
 const putModels = script('catalog/put_models', {
   ...shared,
   args: ['token', 'models', 'workspace', 'json', 'token_ms'],
-  reply: () => undefined,
 })
 
 const publishedCatalog = script('catalog/published_catalog', {
   ...shared,
-  args: [],
   reply: (reply): PublishedCatalog => {
     const [version, ...items] = replyTexts(reply)
     const records = textRows(items, 3).map(([id, owner, published]) => ({
@@ -92,15 +89,15 @@ export function createRedisCatalog(ask: Ask): CatalogStore {
         const [count, changedAt] = await redis.hmget(keys.catalog, 'count', 'changed_at')
         return `${count ?? 0}-${changedAt ?? 0}`
       }),
-    published: () => ask((redis) => publishedCatalog(redis, places)),
+    published: () => ask(publishedCatalog(places)),
     get: (record) =>
       ask(async (redis) => {
         const { kind, workspace, name } = record
         const asked = { id: recordId(record), owner: ownerOf(workspace) }
-        const found = await showRecord(redis, { ...places, ...asked })
+        const found = await showRecord({ ...places, ...asked })(redis)
         return found && recordOf({ kind, workspace, name }, found.draft, found.published)
       }),
-    list: (workspace) => ask((redis) => listRecords(redis, { ...places, owner: ownerOf(workspace) })),
+    list: (workspace) => ask(listRecords({ ...places, owner: ownerOf(workspace) })),
     versions: (record, below, limit) =>
       ask(async (redis) => {
         const from = below === null ? '+inf' : below - 1
@@ -119,11 +116,11 @@ export function createRedisCatalog(ask: Ask): CatalogStore {
         steps: JSON.stringify(steps.map((step) => stepTexts(step, by))),
         audit: JSON.stringify(audit.map(noteTexts)),
       }
-      return ask((redis) => changeCatalog(redis, { ...places, ...wanted }))
+      return ask(changeCatalog({ ...places, ...wanted }))
     },
     note: (token, note) => {
       const [workspace = '', json = ''] = noteTexts(note)
-      return ask((redis) => noteChange(redis, { ...places, token, workspace, json, token_ms: KNOWN_MS }))
+      return ask(noteChange({ ...places, token, workspace, json, token_ms: KNOWN_MS }))
     },
     models: () =>
       ask(async (redis) => {
@@ -134,11 +131,11 @@ export function createRedisCatalog(ask: Ask): CatalogStore {
       const [workspace = '', json = ''] = noteTexts(note)
       const text = models === null ? '' : JSON.stringify(models)
       const asked = { token, models: text, workspace, json, token_ms: KNOWN_MS }
-      return ask((redis) => putModels(redis, { ...places, ...asked }))
+      return ask(putModels({ ...places, ...asked }))
     },
     audit: (workspace, below, limit) => {
       const page = { below: below ?? '', limit: Math.min(limit, PAGE_MAX) }
-      return ask((redis) => listAudit(redis, { ...places, workspace: ownerOf(workspace), ...page }))
+      return ask(listAudit({ ...places, workspace: ownerOf(workspace), ...page }))
     },
   }
 }

@@ -23,19 +23,14 @@ const beginSession = script('console/begin_session', {
   reply: (untilMs) => (typeof untilMs === 'string' ? Number(untilMs) : null),
 })
 
-const touchSession = script('console/touch_session', { keys: ['session'], args: [], reply: () => undefined })
+const touchSession = script('console/touch_session', { keys: ['session'] })
 
 const addSample = script('console/add_sample', {
   keys: ['samples'],
   args: ['node', 'at_ms', 'keep_ms', 'sample'],
-  reply: () => undefined,
 })
 
-const noteKeyUses = script('console/note_key_uses', {
-  keys: ['uses'],
-  args: ['moments'],
-  reply: () => undefined,
-})
+const noteKeyUses = script('console/note_key_uses', { keys: ['uses'], args: ['moments'] })
 
 /** State of the console in Redis. */
 export function createRedisConsole(ask: Ask, clock: Clock): ConsoleState {
@@ -92,8 +87,8 @@ function createSessions(ask: Ask, clock: Clock): ConsoleSessions {
     ask(async (redis) => storedSession(id, await redis.hmget(keys.consoleSession(id), ...SESSION_FIELDS)))
   return {
     async begin({ id, keySha256, person, holder, csrfToken, idleMs, address, browser }, ttlMs) {
-      const untilMs = await ask((redis) =>
-        beginSession(redis, {
+      const untilMs = await ask(
+        beginSession({
           session: keys.consoleSession(id),
           key_sha256: keySha256 ?? '',
           person: person === null ? '' : JSON.stringify(person),
@@ -115,7 +110,7 @@ function createSessions(ask: Ask, clock: Clock): ConsoleSessions {
       }
     },
     find,
-    touch: (id) => ask((redis) => touchSession(redis, { session: keys.consoleSession(id) })),
+    touch: (id) => ask(touchSession({ session: keys.consoleSession(id) })),
     async end(id) {
       const holder = await ask((redis) => redis.hget(keys.consoleSession(id), 'holder'))
       await ask((redis) => redis.del(keys.consoleSession(id)))
@@ -163,8 +158,8 @@ function storedSession(id: string, fields: readonly (string | null)[]): KeptSess
 function createSamples(ask: Ask): NodeSamples {
   return {
     add: (sample, keepMs) =>
-      ask((redis) =>
-        addSample(redis, {
+      ask(
+        addSample({
           samples: keys.nodeSamples,
           node: encodeURIComponent(sample.node),
           at_ms: sample.atMs,
@@ -181,8 +176,7 @@ function createSamples(ask: Ask): NodeSamples {
 
 function createKeyUses(ask: Ask): KeyUses {
   return {
-    note: (uses) =>
-      ask((redis) => noteKeyUses(redis, { uses: keys.apiKeyUses, moments: JSON.stringify(uses) })),
+    note: (uses) => ask(noteKeyUses({ uses: keys.apiKeyUses, moments: JSON.stringify(uses) })),
     read: (keyIds) =>
       ask(async (redis) => {
         if (keyIds.length === 0) return {}
@@ -215,7 +209,6 @@ const SKEW_MS = 2_000
 const addRequests = script('console/add_requests', {
   keys: ['batch', 'requests'],
   args: ['entries', 'token_ms', 'max'],
-  reply: () => undefined,
 })
 
 /** Facts that requests are chosen by. They stand before each record, so that only wanted records are read whole. */
@@ -243,8 +236,8 @@ function createRedisRequests(ask: Ask, clock: Clock): RequestRecords {
       const adding = batches
         .filter(({ own }) => own.length > 0)
         .map(({ workspace, failed, own }) =>
-          ask((redis) =>
-            addRequests(redis, {
+          ask(
+            addRequests({
               batch: keys.requestBatch(workspace, failed ? `${token}:failed` : token),
               requests: signInKey(workspace, failed),
               entries: JSON.stringify(own.map((record) => [recordFacts(record), JSON.stringify(record)])),

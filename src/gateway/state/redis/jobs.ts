@@ -98,9 +98,9 @@ const takeAbandonedJobs = script('jobs/take_abandoned_jobs', {
   reply: (reply) => replyList(reply, abandonedOf),
 })
 
-const recordedJob = script('jobs/recorded_job', { ...partitioned, args: ['id'], reply: () => undefined })
+const recordedJob = script('jobs/recorded_job', { ...partitioned, args: ['id'] })
 
-const forgetJob = script('jobs/forget_job', { ...partitioned, args: ['id'], reply: () => undefined })
+const forgetJob = script('jobs/forget_job', { ...partitioned, args: ['id'] })
 
 /** Jobs in Redis, in partitions. Whatever is done to a job, or takes jobs of one partition up, is one script. */
 export function createRedisJobs(ask: Ask, clock: Clock): Jobs {
@@ -112,13 +112,13 @@ export function createRedisJobs(ask: Ask, clock: Clock): Jobs {
   const claim = async (partition: number, limit: number, isFirst: boolean, claiming: Claiming) => {
     const inputs = { ...placeOf(partition), ...claimInputs(claiming), sweeps: isFirst ? 1 : 0 }
     const [more, items] = await tokens[partition]!(limit, (token, most) =>
-      ask((redis) => claimJobs(redis, { ...inputs, token, limit: most })),
+      ask(claimJobs({ ...inputs, token, limit: most })),
     )
     return { items, more: more === 1 }
   }
   const takeExpired = async (partition: number, limit: number) => {
     const inputs = { ...placeOf(partition), limit, again_ms: EXPIRED_AGAIN_MS }
-    const [more, items] = await ask((redis) => takeExpiredJobs(redis, inputs))
+    const [more, items] = await ask(takeExpiredJobs(inputs))
     return { items, more: more === 1 }
   }
 
@@ -126,17 +126,15 @@ export function createRedisJobs(ask: Ask, clock: Clock): Jobs {
     ...createJobsView(ask),
     async submit(submission) {
       const inputs = submitInputs(submission)
-      return submittedOf(submission, await ask((redis) => submitJob(redis, inputs)))
+      return submittedOf(submission, await ask(submitJob(inputs)))
     },
     cancel: (id, { workspace, app }, keep) =>
-      at(id, null, (place) =>
-        ask((redis) => cancelJob(redis, { ...place, id, workspace, app, ...keepInputs(keep) })),
-      ),
+      at(id, null, (place) => ask(cancelJob({ ...place, id, workspace, app, ...keepInputs(keep) }))),
     erase: (spec, keep) =>
       at(spec.id, null, (place) => {
         const { id, workspace, app } = spec
         const inputs = { ...place, id, workspace, app, spec: JSON.stringify(spec), ...keepInputs(keep) }
-        return ask((redis) => eraseJob(redis, inputs))
+        return ask(eraseJob(inputs))
       }),
     async claim(claiming) {
       const { limit, part } = claiming
@@ -145,8 +143,8 @@ export function createRedisJobs(ask: Ask, clock: Clock): Jobs {
     },
     renew: (id, fence, leaseMs, progress) =>
       at(id, { held: false, cancelRequested: false }, (place) =>
-        ask((redis) =>
-          renewJob(redis, {
+        ask(
+          renewJob({
             ...place,
             ...{ id, fence, lease_ms: leaseMs, progress: progress === null ? '' : JSON.stringify(progress) },
           }),
@@ -155,18 +153,18 @@ export function createRedisJobs(ask: Ask, clock: Clock): Jobs {
     end: (id, fence, ending, keep) =>
       at(id, null, async (place) => {
         const inputs = { ...place, id, fence, ...endInputs(ending), ...keepInputs(keep) }
-        return endedJobOf(await ask((redis) => endJob(redis, inputs)), ending)
+        return endedJobOf(await ask(endJob(inputs)), ending)
       }),
     takeExpired: (limit) => expiries<Job>(limit, takeExpired),
     takeAbandoned: (limit) =>
       abandoned<AbandonedJob>(limit, async (partition, most) => {
         const inputs = { ...placeOf(partition), limit: most, again_ms: ABANDONED_AGAIN_MS }
-        const [more, items] = await ask((redis) => takeAbandonedJobs(redis, inputs))
+        const [more, items] = await ask(takeAbandonedJobs(inputs))
         return { items, more: more === 1 }
       }),
-    recorded: (id) => at(id, undefined, (place) => ask((redis) => recordedJob(redis, { ...place, id }))),
-    forget: (id) => at(id, undefined, (place) => ask((redis) => forgetJob(redis, { ...place, id }))),
-    retry: (id) => at(id, false, (place) => ask((redis) => retryJob(redis, { ...place, id }))),
+    recorded: (id) => at(id, undefined, (place) => ask(recordedJob({ ...place, id }))),
+    forget: (id) => at(id, undefined, (place) => ask(forgetJob({ ...place, id }))),
+    retry: (id) => at(id, false, (place) => ask(retryJob({ ...place, id }))),
   }
 }
 
@@ -268,12 +266,12 @@ function createJobsView(ask: Ask): Pick<Jobs, 'get' | 'known' | 'list' | 'page' 
     async get(id) {
       const partition = jobPartition(id)
       if (partition === null) return null
-      return jobOf(await ask((redis) => showJob(redis, { ...placeOf(partition), id })))
+      return jobOf(await ask(showJob({ ...placeOf(partition), id })))
     },
     async known(ids) {
       const lists = await Promise.all(
         batchesOf(ids).map(({ partition, batch }) =>
-          ask((redis) => knownJobs(redis, { ...placeOf(partition), ids: JSON.stringify(batch) })),
+          ask(knownJobs({ ...placeOf(partition), ids: JSON.stringify(batch) })),
         ),
       )
       return new Map(lists.flat())
@@ -284,7 +282,7 @@ function createJobsView(ask: Ask): Pick<Jobs, 'get' | 'known' | 'list' | 'page' 
         atMsOf: ({ createdAtMs }) => createdAtMs,
         look: (place, range) => {
           const filter = { workspace: workspace ?? '', kind: kind ?? '', status: status ?? '' }
-          return ask((redis) => listJobs(redis, { ...place, ...filter, ...range }))
+          return ask(listJobs({ ...place, ...filter, ...range }))
         },
       }),
     page({ owner: { workspace, app }, statuses, after, before, from, limit }) {
@@ -293,7 +291,7 @@ function createJobsView(ask: Ask): Pick<Jobs, 'get' | 'known' | 'list' | 'page' 
         ...{ workspace, app, from, limit, after: after ?? '', before: before ?? '' },
         statuses: statuses === null ? '' : ` ${statuses.join(' ')} `,
       }
-      return ask((redis) => pageJobs(redis, inputs))
+      return ask(pageJobs(inputs))
     },
     async waiting() {
       const counts = await Promise.all(
@@ -419,13 +417,11 @@ function parsedValue<Value>(json: string | undefined): Value | null {
   return json === undefined ? null : (JSON.parse(json) as Value)
 }
 
-const jobFigures = script('jobs/job_figures', { ...partitioned, args: [], reply: figuresIn })
+const jobFigures = script('jobs/job_figures', { ...partitioned, reply: figuresIn })
 
 /** The figures of all partitions together. */
 async function readJobFigures(ask: Ask): Promise<JobFigures> {
-  const parts = await Promise.all(
-    ALL_PARTITIONS.map((partition) => ask((redis) => jobFigures(redis, placeOf(partition)))),
-  )
+  const parts = await Promise.all(ALL_PARTITIONS.map((partition) => ask(jobFigures(placeOf(partition)))))
   return {
     waiting: sumByKey(
       parts.flatMap(({ waiting }) => waiting),

@@ -68,11 +68,8 @@ export class LeaseNodes {
     const sentMs = this.#clock.now()
     try {
       const deadAfterMs = this.#beatMs * DEAD_AFTER_BEATS
-      const { nodes, joined } = await noteNode(this.#redis, {
-        nodes: keys.nodes,
-        node: this.#node,
-        dead_after_ms: deadAfterMs,
-      })
+      const note = noteNode({ nodes: keys.nodes, node: this.#node, dead_after_ms: deadAfterMs })
+      const { nodes, joined } = await note(this.#redis)
       if (joined || this.#joinedMs === Number.POSITIVE_INFINITY) this.#joinedMs = this.#clock.now()
       this.#nodes = nodes
       this.#goodUntilMs = sentMs + this.#goodForMs

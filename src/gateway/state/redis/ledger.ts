@@ -55,7 +55,6 @@ const cancelCall = script('ledger/cancel_call', {
   keys: ['slot', 'void', 'account', 'spent', 'reservations', 'leases', 'end_user'],
   args: ['token', 'has_slot', 'void_ms', 'claim'],
   steps: MONEY,
-  reply: () => undefined,
 })
 
 const leaseMoney = script('ledger/lease_money', {
@@ -80,7 +79,7 @@ const recoverMoney = script('ledger/recover_money', {
   reply: (reply) => reply === 1,
 })
 
-const lookAtSlot = script('ledger/look_at_slot', { keys: ['slot'], args: [], reply: slotViewOf })
+const lookAtSlot = script('ledger/look_at_slot', { keys: ['slot'], reply: slotViewOf })
 
 function settledOf(reply: unknown): Settled {
   const [slotHeld, charged, endUserSpent] = Array.isArray(reply) ? reply : []
@@ -92,22 +91,25 @@ function settledOf(reply: unknown): Settled {
 /** The ledger of calls in Redis. Each method is one script. */
 export function createRedisLedger(ask: Ask): CallLedger {
   return {
-    begin: (beginning) => ask((redis) => beginCall(redis, beginInputs(beginning))),
-    settle: (settlement) => ask((redis) => settleCall(redis, settleInputs(settlement))),
-    cancel: (cancellation) => ask((redis) => cancelCall(redis, cancelInputs(cancellation))),
-    lease: (leasing) => ask((redis) => leaseMoney(redis, leaseInputs(leasing))),
-    recover: (money) => ask((redis) => recoverMoney(redis, recoverInputs(money))),
-    look: (workspace, slotId) => ask((redis) => lookAtSlot(redis, { slot: keys.slot(workspace, slotId) })),
+    begin: (beginning) => ask(beginCall(beginInputs(beginning))),
+    settle: (settlement) => ask(settleCall(settleInputs(settlement))),
+    cancel: (cancellation) => ask(cancelCall(cancelInputs(cancellation))),
+    lease: (leasing) => ask(leaseMoney(leaseInputs(leasing))),
+    recover: (money) => ask(recoverMoney(recoverInputs(money))),
+    look: (workspace, slotId) => ask(lookAtSlot({ slot: keys.slot(workspace, slotId) })),
   }
 }
 
-/** The keys of the money that calls set aside. */
-function purseKeys(workspace: string) {
+/** The keys of the money of a workspace, of which each script takes its own. */
+export function moneyKeys(workspace: string) {
   return {
     account: keys.account(workspace),
+    grants: keys.grants(workspace),
     spent: keys.spent(workspace),
     reservations: keys.reservations(workspace),
     leases: keys.leases(workspace),
+    charged: keys.charged(workspace),
+    lost: keys.lost(workspace),
   }
 }
 
@@ -116,9 +118,7 @@ function beginInputs({ token, workspace, slot, reservation, claim }: Beginning) 
   return {
     slot: keys.slot(workspace, slot?.id ?? NO_SLOT),
     void: voidKey(workspace, token, claim),
-    grants: keys.grants(workspace),
-    charged: keys.charged(workspace),
-    ...purseKeys(workspace),
+    ...moneyKeys(workspace),
     token,
     fingerprint: slot?.fingerprint ?? '',
     slot_lease_ms: slot?.leaseMs ?? 0,
@@ -131,7 +131,6 @@ function beginInputs({ token, workspace, slot, reservation, claim }: Beginning) 
     key_budget: reservation?.keyBudgetMicros ?? '',
     ...termInputs(terms),
     claim: claim?.number ?? NO_CLAIM,
-    lost: keys.lost(workspace),
     end_user: keys.endUser(workspace, reservation?.endUser?.account ?? NO_END_USER),
     end_user_account: reservation?.endUser?.account ?? '',
     end_user_budget: reservation?.endUser?.budgetMicros ?? 0,
@@ -152,9 +151,7 @@ function termInputs(terms: AccountTerms | undefined) {
 function leaseInputs({ token, workspace, from, held, used, more, useMs }: Leasing) {
   return {
     void: voidKey(workspace, token, undefined),
-    grants: keys.grants(workspace),
-    charged: keys.charged(workspace),
-    ...purseKeys(workspace),
+    ...moneyKeys(workspace),
     token,
     from: from?.token ?? '',
     charge_platform: from?.charge.platformMicros ?? 0,
@@ -171,14 +168,12 @@ function leaseInputs({ token, workspace, from, held, used, more, useMs }: Leasin
     use_ms: useMs,
     used_platform: used.platformMicros,
     used_spend: used.spendMicros,
-    lost: keys.lost(workspace),
   }
 }
 
 function recoverInputs({ token, workspace, charge, estimate, endUser }: HeldMoney) {
   return {
-    ...purseKeys(workspace),
-    lost: keys.lost(workspace),
+    ...moneyKeys(workspace),
     end_user: keys.endUser(workspace, endUser ?? NO_END_USER),
     token,
     charge_platform: charge.platformMicros,
@@ -193,8 +188,7 @@ function settleInputs({ token, workspace, slot, charge, claim, endUser }: Settle
   const end = slot?.end
   return {
     slot: keys.slot(workspace, slot?.id ?? NO_SLOT),
-    charged: keys.charged(workspace),
-    ...purseKeys(workspace),
+    ...moneyKeys(workspace),
     end_user: keys.endUser(workspace, endUser ?? NO_END_USER),
     token,
     end: end?.state ?? '',
@@ -211,7 +205,7 @@ function cancelInputs({ token, workspace, slotId, claim, endUser }: Cancellation
   return {
     slot: keys.slot(workspace, slotId ?? NO_SLOT),
     void: voidKey(workspace, token, claim),
-    ...purseKeys(workspace),
+    ...moneyKeys(workspace),
     end_user: keys.endUser(workspace, endUser ?? NO_END_USER),
     token,
     has_slot: slotId === null ? 0 : 1,

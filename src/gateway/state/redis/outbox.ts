@@ -44,30 +44,29 @@ export function createRedisOutbox(ask: Ask, clock: Clock): Outbox {
           ...placeOf(partition),
           ...{ limit: share, lease_ms: leaseMs, per_workspace: perWorkspace, per_ailing: perAiling },
         }
-        const [more, items] = await ask((redis) => claimEvents(redis, inputs))
+        const [more, items] = await ask(claimEvents(inputs))
         return { items, more: more === 1 }
       }),
     async end({ jobId, attempts }, ending) {
       const partition = eventPartition(jobId)
       if (partition === null) return false
       const inputs = { ...placeOf(partition), job_id: jobId, attempts, ...endInputs(ending) }
-      return ask((redis) => endEvent(redis, inputs))
+      return ask(endEvent(inputs))
     },
     list: (workspace, limit) =>
       listNewest<EventView>(workspace, limit, {
         idOf: ({ jobId }) => jobId,
         atMsOf: ({ occurredAtMs }) => occurredAtMs,
-        look: (place, range) =>
-          ask((redis) => listEvents(redis, { ...place, workspace: workspace ?? '', ...range })),
+        look: (place, range) => ask(listEvents({ ...place, workspace: workspace ?? '', ...range })),
       }),
     async redeliver(jobId) {
       const partition = jobPartition(jobId)
       if (partition === null) return false
-      return ask((redis) => redeliverEvent(redis, { ...placeOf(partition), job_id: jobId }))
+      return ask(redeliverEvent({ ...placeOf(partition), job_id: jobId }))
     },
     async givenUp(keptPastMs) {
       const counting = ALL_PARTITIONS.map((partition) =>
-        ask((redis) => countGivenUp(redis, { ...placeOf(partition), kept_past_ms: keptPastMs })),
+        ask(countGivenUp({ ...placeOf(partition), kept_past_ms: keptPastMs })),
       )
       const counts = new Map<string, number>()
       for (const workspace of (await Promise.all(counting)).flat())

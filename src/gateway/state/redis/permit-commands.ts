@@ -4,7 +4,7 @@ import { type Clock, systemClock, within } from '../../../contracts/time.ts'
 import type { RedisConnection } from './connect.ts'
 import type { Contention } from './kept-permits.ts'
 import { keys } from './key-names.ts'
-import { replyText, replyTexts, script } from './script.ts'
+import { type Command, replyText, replyTexts, script } from './script.ts'
 
 /** How long a permit outlasts its node. */
 const LEASE_MS = 15_000
@@ -50,7 +50,6 @@ const renewPermits = script('permits/renew_permits', {
   args: ['lease_ms', 'held'],
   // After the command that gives a permit back it would take it again, for no call, until the lease ends.
   isOrdered: true,
-  reply: () => null,
 })
 
 export interface PermitTimes {
@@ -120,12 +119,12 @@ export class PermitCommands {
   }
 
   async #ask<Inputs, Reply>(
-    run: (redis: RedisConnection, inputs: Inputs & { permits: string; lease_ms: number }) => Promise<Reply>,
+    commandOf: (inputs: Inputs & { permits: string; lease_ms: number }) => Command<Reply>,
     own: Inputs,
   ): Promise<Reply> {
     const askedMs = this.#clock.now()
     const all = { ...own, permits: keys.permits, lease_ms: this.leaseMs }
-    const reply = await within(this.timeoutMs, run(this.#redis, all), this.#clock)
+    const reply = await within(this.timeoutMs, commandOf(all)(this.#redis), this.#clock)
     this.tripMs = this.#clock.now() - askedMs
     return reply
   }

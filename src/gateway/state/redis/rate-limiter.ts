@@ -27,7 +27,6 @@ const takeToken = script('rate-limiter/take_token', {
 const returnTokens = script('rate-limiter/return_tokens', {
   keys: ['bucket'],
   args: ['interval_us', 'tokens'],
-  reply: () => null,
 })
 
 export interface RedisRateLimiterOptions {
@@ -67,23 +66,19 @@ export class RedisRateLimiter implements RateLimiter {
       get isAway() {
         return fallback.isAway
       },
-      take: ({ workspace, keyId, slotId }, { intervalUs, burst }, wanted) =>
-        within(
-          timeoutMs,
-          takeToken(redis, {
-            bucket: keys.bucket(workspace, keyId),
-            slot: keys.slot(workspace, slotId ?? NO_SLOT),
-            interval_us: intervalUs,
-            burst,
-            wanted,
-          }),
-          clock,
-        ),
+      take({ workspace, keyId, slotId }, { intervalUs, burst }, wanted) {
+        const places = {
+          bucket: keys.bucket(workspace, keyId),
+          slot: keys.slot(workspace, slotId ?? NO_SLOT),
+        }
+        const taking = takeToken({ ...places, interval_us: intervalUs, burst, wanted })(redis)
+        return within(timeoutMs, taking, clock)
+      },
       answered: (error) => (error === null ? fallback.came() : fallback.went(error)),
       giveBack({ workspace, keyId, bucket }, tokens) {
         if (redis.status !== 'ready') return
         const returned = { bucket: keys.bucket(workspace, keyId), interval_us: bucket.intervalUs, tokens }
-        returnTokens(redis, returned).catch(() => {})
+        returnTokens(returned)(redis).catch(() => {})
       },
       mostInHand: (burst) => nodes.most(burst),
     }

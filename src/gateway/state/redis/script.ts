@@ -7,47 +7,48 @@ import type { RedisConnection } from './connect.ts'
 interface ScriptShape<Key extends string, Arg extends string, Reply> {
   /** Names of the Redis keys, in the order of the file's `KEYS` line. */
   readonly keys: readonly Key[]
-  /** Names of the arguments, in the order of the file's `ARGV` line. */
-  readonly args: readonly Arg[]
+  /** Names of the arguments, in the order of the file's `ARGV` line; absent: it has none. */
+  readonly args?: readonly Arg[]
   /** Another file, with functions that this one calls: it runs in front of it. */
   readonly steps?: string
   /** Commands sent later are executed later: the text goes along each time, not only its digest. */
   readonly isOrdered?: true
-  /** Makes the typed answer out of what Redis replied. */
-  readonly reply: (reply: unknown) => Reply
+  /** Makes the typed answer out of what Redis replied; absent: there is none. */
+  readonly reply?: (reply: unknown) => Reply
 }
 
-/** Runs a script with its inputs by name. Rejects with what Redis or the connection answers. */
-type Script<Name extends string, Reply> = (
-  redis: RedisConnection,
-  inputs: Readonly<Record<Name, string | number>>,
-) => Promise<Reply>
+/** Runs something on a connection. Rejects with what Redis or the connection answers. */
+export type Command<Answer> = (redis: RedisConnection) => Promise<Answer>
+
+/** Makes the command that runs a script with its inputs by name. */
+type Script<Name extends string, Reply> = (inputs: Readonly<Record<Name, string | number>>) => Command<Reply>
 
 /**
  * A Lua file of this folder as a typed function. Inputs are named, so that no caller counts positions.
  *
  * @throws Error at import when the names differ from the header of the file, which is what its code goes by
  */
-export function script<Key extends string, Arg extends string, Reply>(
+export function script<Key extends string, Arg extends string = never, Reply = void>(
   name: string,
   shape: ScriptShape<Key, Arg, Reply>,
 ): Script<Key | Arg, Reply> {
+  const { args = [], reply: answerOf = () => undefined as Reply } = shape
   const own = readLua(name)
   compareHeader(name, own, 'KEYS', shape.keys)
-  compareHeader(name, own, 'ARGV', shape.args)
+  compareHeader(name, own, 'ARGV', args)
   const lua = shape.steps === undefined ? own : readLua(shape.steps) + own
   const sha = createHash('sha1').update(lua).digest('hex')
-  const order: readonly (Key | Arg)[] = [...shape.keys, ...shape.args]
+  const order: readonly (Key | Arg)[] = [...shape.keys, ...args]
 
-  return async (redis, inputs) => {
+  return (inputs) => async (redis) => {
     const values = order.map((input) => inputs[input])
-    if (shape.isOrdered) return shape.reply(await redis.eval(lua, shape.keys.length, ...values))
+    if (shape.isOrdered) return answerOf(await redis.eval(lua, shape.keys.length, ...values))
     try {
-      return shape.reply(await redis.evalsha(sha, shape.keys.length, ...values))
+      return answerOf(await redis.evalsha(sha, shape.keys.length, ...values))
     } catch (error) {
       // The server has not run it yet, or forgot it in a restart: nothing was executed, so sending it whole is safe.
       if (!(error instanceof Error) || !error.message.startsWith('NOSCRIPT')) throw error
-      return shape.reply(await redis.eval(lua, shape.keys.length, ...values))
+      return answerOf(await redis.eval(lua, shape.keys.length, ...values))
     }
   }
 }
@@ -83,7 +84,7 @@ const LIMIT_MS = 2_000
  * @throws GatewayError DEPENDENCY_UNAVAILABLE, at once while there is no connection and after 2 s when no answer comes.
  *         Whether the command was executed is unknown then.
  */
-export type Ask = <Answer>(command: (redis: RedisConnection) => Promise<Answer>) => Promise<Answer>
+export type Ask = <Answer>(command: Command<Answer>) => Promise<Answer>
 
 export function askOf(redis: RedisConnection): Ask {
   return async (command) => {

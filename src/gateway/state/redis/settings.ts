@@ -5,7 +5,6 @@ import { type Ask, replyInteger, replyText, replyTexts, script } from './script.
 const putWebhook = script('settings/put_webhook', {
   keys: ['webhook', 'previous'],
   args: ['url', 'secret', 'created_at_ms', 'keep_ms'],
-  reply: () => undefined,
 })
 
 const resealWebhook = script('settings/reseal_webhook', {
@@ -16,7 +15,6 @@ const resealWebhook = script('settings/reseal_webhook', {
 
 const showWebhook = script('settings/show_webhook', {
   keys: ['webhook', 'previous'],
-  args: [],
   reply: (reply): StoredWebhook | null => {
     const [url, secret, createdAtMs, previousSecret, untilMs] = replyTexts(reply)
     if (url === null) return null
@@ -33,7 +31,6 @@ const showWebhook = script('settings/show_webhook', {
 
 const removeWebhook = script('settings/remove_webhook', {
   keys: ['webhook', 'previous'],
-  args: [],
   reply: (reply): boolean => reply === 1,
 })
 
@@ -52,20 +49,18 @@ export function createRedisSettings(ask: Ask): WorkspaceSettings {
     // A command that says the same however often it arrives needs no script.
     putAudioUrlDomains: (workspace, domains) =>
       ask(async (redis) => void (await redis.set(keys.audioUrlDomains(workspace), JSON.stringify(domains)))),
-    webhook: (workspace) => ask((redis) => showWebhook(redis, places(workspace))),
+    webhook: (workspace) => ask(showWebhook(places(workspace))),
     putWebhook: (workspace, { url, secret, createdAtMs }, keepMs) =>
-      ask((redis) =>
-        putWebhook(redis, { ...places(workspace), url, secret, created_at_ms: createdAtMs, keep_ms: keepMs }),
-      ),
+      ask(putWebhook({ ...places(workspace), url, secret, created_at_ms: createdAtMs, keep_ms: keepMs })),
     resealWebhook: (workspace, from, { secret, previous }) =>
-      ask((redis) =>
-        resealWebhook(redis, {
+      ask(
+        resealWebhook({
           ...places(workspace),
           ...{ from: from.secret, secret },
           ...{ previous_from: from.previous?.secret ?? '', previous_secret: previous ?? '' },
         }),
       ),
-    removeWebhook: (workspace) => ask((redis) => removeWebhook(redis, places(workspace))),
+    removeWebhook: (workspace) => ask(removeWebhook(places(workspace))),
     contentShown: (workspace) =>
       ask(async (redis) => (await redis.get(keys.contentShown(workspace))) === 'yes'),
     putContentShown: (workspace, shown) =>

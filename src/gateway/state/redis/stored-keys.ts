@@ -12,7 +12,6 @@ const createKey = script('stored-keys/create_key', {
   ...STEPS,
   keys: ['all', 'version', 'changes'],
   args: ['id', 'key'],
-  reply: () => undefined,
 })
 
 const replaceKey = script('stored-keys/replace_key', {
@@ -32,11 +31,7 @@ const revokeKey = script('stored-keys/revoke_key', {
   },
 })
 
-const forgetKey = script('stored-keys/forget_key', {
-  keys: ['all', 'revoked'],
-  args: ['id'],
-  reply: () => undefined,
-})
+const forgetKey = script('stored-keys/forget_key', { keys: ['all', 'revoked'], args: ['id'] })
 
 const pageKeys = script('stored-keys/page_keys', {
   keys: ['all', 'revoked'],
@@ -72,17 +67,16 @@ export function createRedisStoredKeys(ask: Ask): StoredKeys {
     const [count = '', changed_at = ''] = version.split('-')
     return { count, changed_at }
   }
-  const page = (from: string | null) =>
-    ask((redis) => pageKeys(redis, { ...places, cursor: from ?? '0', count: PAGE }))
+  const page = (from: string | null) => ask(pageKeys({ ...places, cursor: from ?? '0', count: PAGE }))
   return {
-    create: (key) => ask((redis) => createKey(redis, { ...places, id: key.id, key: textOfKey(key) })),
+    create: (key) => ask(createKey({ ...places, id: key.id, key: textOfKey(key) })),
     replace: (key, version) => {
       // Whether it is revoked is kept beside it.
       const text = textOfKey({ ...key, revokedAtMs: null })
-      return ask((redis) => replaceKey(redis, { ...places, id: key.id, key: text, ...partsOf(version) }))
+      return ask(replaceKey({ ...places, id: key.id, key: text, ...partsOf(version) }))
     },
-    revoke: (id) => ask((redis) => revokeKey(redis, { ...places, id })),
-    forget: (id) => ask((redis) => forgetKey(redis, { ...places, id })),
+    revoke: (id) => ask(revokeKey({ ...places, id })),
+    forget: (id) => ask(forgetKey({ ...places, id })),
     async list() {
       const all = new Map<string, StoredKey>()
       for (let from: string | null = '0'; from !== null; ) {
@@ -93,7 +87,7 @@ export function createRedisStoredKeys(ask: Ask): StoredKeys {
       return [...all.values()].sort(byAge)
     },
     page,
-    changes: (since) => ask((redis) => changedKeys(redis, { ...places, ...partsOf(since) })),
+    changes: (since) => ask(changedKeys({ ...places, ...partsOf(since) })),
     version: () =>
       ask(async (redis) => {
         const [count, changedAt] = await redis.hmget(places.version, 'count', 'changed_at')

@@ -68,13 +68,13 @@ export class RedisUnitLimiter implements UnitLimiter {
     const [own, shared] = buckets
     if (own === undefined) throw new Error('units are taken out of a bucket')
     try {
-      const taking = takeUnits(this.#redis, {
+      const taking = takeUnits({
         own: keys.units(own.partition, own.id),
         shared: keys.units(own.partition, shared?.id ?? own.id),
         own_us: unitsUs(own, units),
         shared_us: shared === undefined ? 'none' : unitsUs(shared, units),
         due: isDue ? 1 : 0,
-      })
+      })(this.#redis)
       const missing = await within(this.#timeoutMs, taking, this.#clock)
       this.#fallback.came()
       return unitDecisionOf(buckets, missing.slice(0, buckets.length))

@@ -95,7 +95,7 @@ const BUDGETS: Readonly<Record<string, number>> = {
   'gateway/observe/tracing': 685,
   'gateway/outbound': 3_415,
   'gateway/providers': 11_320,
-  'gateway/state': 13_015,
+  'gateway/state': 12_895,
   'gateway/storage': 6_285,
   'gateway/webhooks': 625,
   'gateway/workers': 450,

@@ -1,9 +1,8 @@
-import { DatabaseSync } from 'node:sqlite'
 import { GatewayError } from '../../src/contracts/errors.ts'
 import type { Blocked, State } from '../../src/contracts/state.ts'
 import { type Clock, nextTurn, sleep, systemClock } from '../../src/contracts/time.ts'
 import { type Answer, createCommit } from '../../src/gateway/state/embedded/commit.ts'
-import { openDatabase } from '../../src/gateway/state/embedded/database.ts'
+import { openDatabase, StateDatabase } from '../../src/gateway/state/embedded/database.ts'
 import { createOperations } from '../../src/gateway/state/embedded/operations.ts'
 import { unavailable } from '../../src/gateway/state/embedded/pending-calls.ts'
 import { stateOf } from '../../src/gateway/state/embedded/state.ts'
@@ -16,7 +15,7 @@ import type { Runner } from '../../src/gateway/state/embedded/subjects.ts'
 
 /** A state in memory. */
 export function memoryState(clock: Clock = systemClock): State {
-  const db = new DatabaseSync(':memory:', { enableForeignKeyConstraints: false })
+  const db = new StateDatabase(':memory:', { enableForeignKeyConstraints: false })
   statements ??= emptyState()
   db.exec(statements)
   return stateIn(db, clock)
@@ -35,7 +34,7 @@ function isBusy(answer: Answer | undefined): boolean {
   return answer !== undefined && 'failure' in answer && answer.failure.reason === 'database is locked'
 }
 
-function stateIn(db: DatabaseSync, clock: Clock): State {
+function stateIn(db: StateDatabase, clock: Clock): State {
   const commit = createCommit(
     db,
     createOperations(db, () => clock.wallNow()),

@@ -1,11 +1,10 @@
 import { statSync } from 'node:fs'
 import { join } from 'node:path'
-import { DatabaseSync } from 'node:sqlite'
 import { pino } from 'pino'
 import t, { type Test } from 'tap'
 import type { EventClaiming } from '../../../src/contracts/outbox.ts'
 import { createCommit } from '../../../src/gateway/state/embedded/commit.ts'
-import { openDatabase } from '../../../src/gateway/state/embedded/database.ts'
+import { openDatabase, StateDatabase } from '../../../src/gateway/state/embedded/database.ts'
 import { createOperations } from '../../../src/gateway/state/embedded/operations.ts'
 import { openEmbeddedState } from '../../../src/gateway/state/embedded/state.ts'
 import type { SubjectName, Subjects } from '../../../src/gateway/state/embedded/subjects.ts'
@@ -45,7 +44,7 @@ function open(t: Test, file = ':memory:') {
 }
 
 /** Writes so many jobs that are ready, spread over workspaces, faster than by submitting them. */
-function fill(db: DatabaseSync, jobs: number, workspaces: number): void {
+function fill(db: StateDatabase, jobs: number, workspaces: number): void {
   db.exec(`
     BEGIN;
     CREATE TEMP TABLE numbers AS
@@ -77,7 +76,7 @@ function medianMs(times: number, call: () => unknown): number {
 /** Every statement of the state, and a file to explain them on. */
 async function allStatements(t: Test) {
   const prepared = new Set<string>()
-  class Recording extends DatabaseSync {
+  class Recording extends StateDatabase {
     override prepare(sql: string) {
       prepared.add(sql)
       return super.prepare(sql)
@@ -138,7 +137,7 @@ t.test('a claim out of many jobs costs what it costs out of few', async (t) => {
 })
 
 /** Pages that a call writes to the log of the file. */
-function pagesOf(db: DatabaseSync, file: string, call: () => unknown): number {
+function pagesOf(db: StateDatabase, file: string, call: () => unknown): number {
   const FRAME_BYTES = 4096 + 24
   db.exec('PRAGMA wal_checkpoint(TRUNCATE)')
   call()

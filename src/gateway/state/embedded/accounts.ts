@@ -1,4 +1,3 @@
-import type { DatabaseSync } from 'node:sqlite'
 import type {
   Accounts,
   AccountTerms,
@@ -12,7 +11,7 @@ import type {
   Settled,
   Shortage,
 } from '../../../contracts/ledger.ts'
-import { query } from './database.ts'
+import type { StateDatabase } from './database.ts'
 import type { EndUserSpending } from './end-users.ts'
 import { createLostRows, type LostRow, type LostRows } from './lost-money.ts'
 import type { Operations } from './subjects.ts'
@@ -87,7 +86,7 @@ function figuresOf(row: Row | undefined, month: string): Figures {
 }
 
 /** Rows of accounts and of what their keys have spent. */
-function createAccountRows(db: DatabaseSync): AccountRows {
+function createAccountRows(db: StateDatabase): AccountRows {
   const find = db.prepare('SELECT * FROM accounts WHERE workspace = ?')
   const put = db.prepare(`
     INSERT OR REPLACE INTO accounts
@@ -157,12 +156,11 @@ function createAccountRows(db: DatabaseSync): AccountRows {
 }
 
 /** Rows of what accounts were charged for good, by month. */
-function createBookings(db: DatabaseSync) {
+function createBookings(db: StateDatabase) {
   const put = db.prepare(`
     INSERT INTO booked (workspace, month, micros) VALUES (?, ?, ?)
     ON CONFLICT DO UPDATE SET micros = micros + excluded.micros`)
-  const list = query<AccountView['booked']['months'][number]>(
-    db,
+  const list = db.query<AccountView['booked']['months'][number]>(
     'SELECT month, micros FROM booked WHERE workspace = ? ORDER BY month',
   )
   return {
@@ -192,7 +190,7 @@ interface Grants {
 }
 
 /** Books credits to workspaces, each grant under an id of its own. */
-function createGrants(db: DatabaseSync): Grants {
+function createGrants(db: StateDatabase): Grants {
   const put = db.prepare(`
     INSERT INTO grants (workspace, id, micros, booked_at_ms) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING`)
   const any = db.prepare('SELECT 1 FROM grants WHERE workspace = ? LIMIT 1')
@@ -250,8 +248,8 @@ interface ReservationRows {
 }
 
 /** Rows of money that is set aside. */
-function createReservationRows(db: DatabaseSync): ReservationRows {
-  const find = query<ReservationRow>(db, 'SELECT * FROM reservations WHERE workspace = ? AND token = ?')
+function createReservationRows(db: StateDatabase): ReservationRows {
+  const find = db.query<ReservationRow>('SELECT * FROM reservations WHERE workspace = ? AND token = ?')
   const put = db.prepare(`
     INSERT INTO reservations
       (workspace, token, claim, key_id, purse, platform_micros, spend_micros, month, lease_until_ms, end_user,
@@ -261,19 +259,15 @@ function createReservationRows(db: DatabaseSync): ReservationRows {
     UPDATE reservations SET claim = ?, lease_until_ms = max(lease_until_ms, ?)
     WHERE workspace = ? AND token = ?`)
   const remove = db.prepare('DELETE FROM reservations WHERE workspace = ? AND token = ?')
-  const take = query<ReservationRow>(
-    db,
+  const take = db.query<ReservationRow>(
     'DELETE FROM reservations WHERE workspace = ? AND token = ? AND claim = 0 RETURNING *',
   )
-  const end = query<ReservationRow>(
-    db,
+  const end = db.query<ReservationRow>(
     `DELETE FROM reservations WHERE workspace = ? AND token = ? AND claim = ? AND lease_until_ms > ? RETURNING *`,
   )
-  const listExpired = query<ReservationRow>(
-    db,
-    `SELECT * FROM reservations WHERE workspace = ? AND lease_until_ms <= ?
-    ORDER BY lease_until_ms LIMIT ? + 0`,
-  )
+  const listExpired = db.query<ReservationRow>(`
+    SELECT * FROM reservations WHERE workspace = ? AND lease_until_ms <= ?
+    ORDER BY lease_until_ms LIMIT ? + 0`)
   const sum = db.prepare(`
     SELECT coalesce(sum(platform_micros), 0) AS micros FROM reservations
     WHERE workspace = ? AND lease_until_ms > ?`)
@@ -709,7 +703,7 @@ const EXPIRE_PER_SHOW = 1_000
 
 /** @returns the methods of `Accounts`, and the reservations that the ledger makes */
 export function createAccounts(
-  db: DatabaseSync,
+  db: StateDatabase,
   { tokens, endUsers }: Pick<ReservationDependencies, 'tokens' | 'endUsers'>,
   now: () => number,
 ) {

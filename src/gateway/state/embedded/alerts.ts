@@ -1,13 +1,12 @@
-import type { DatabaseSync } from 'node:sqlite'
 import type { AlertEvent, Alerts, Incident } from '../../../contracts/alerts.ts'
 import { ALERTS_WORKSPACE, incidentName } from '../../../contracts/alerts.ts'
-import { query } from './database.ts'
+import type { StateDatabase } from './database.ts'
 import type { Events } from './outbox.ts'
 import type { Operations } from './subjects.ts'
 
 /** Incidents that are open, and the events that tell of them. */
-export function createAlerts(db: DatabaseSync, events: Events, now: () => number): Operations<Alerts> {
-  const list = query<{ readonly record: string }>(db, 'SELECT record FROM incidents')
+export function createAlerts(db: StateDatabase, events: Events, now: () => number): Operations<Alerts> {
+  const list = db.query<{ readonly record: string }>('SELECT record FROM incidents')
   const put = db.prepare('INSERT OR IGNORE INTO incidents (name, id, record) VALUES (?, ?, ?)')
   const change = db.prepare('UPDATE incidents SET record = ? WHERE name = ? AND record = ?')
   const remove = db.prepare('DELETE FROM incidents WHERE name = ? AND id = ?')

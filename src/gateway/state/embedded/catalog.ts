@@ -1,4 +1,3 @@
-import type { DatabaseSync } from 'node:sqlite'
 import {
   type Actor,
   type AuditLine,
@@ -13,7 +12,7 @@ import {
   recordId,
 } from '../../../contracts/catalog-store.ts'
 import type { StoredModels } from '../../../contracts/models.ts'
-import { createPurge } from './database.ts'
+import { createPurge, type StateDatabase } from './database.ts'
 import type { Operations } from './subjects.ts'
 
 /** Most versions, or lines of the audit list, in one page. */
@@ -29,7 +28,7 @@ type Standing = {
   readonly published: number | null
 }
 
-export function createCatalog(db: DatabaseSync, now: () => number) {
+export function createCatalog(db: StateDatabase, now: () => number) {
   const reads = createCatalogReads(db)
   const audit = createAuditRows(db)
   const tokens = createCatalogTokens(db)
@@ -98,7 +97,7 @@ export function createCatalog(db: DatabaseSync, now: () => number) {
 }
 
 /** The document of facts about models, beside the one of the program. */
-function createModels(db: DatabaseSync) {
+function createModels(db: StateDatabase) {
   const find = db.prepare('SELECT json FROM catalog_models')
   const add = db.prepare('INSERT INTO catalog_models (json) VALUES (?)')
   const drop = db.prepare('DELETE FROM catalog_models')
@@ -119,7 +118,7 @@ function createModels(db: DatabaseSync) {
 type StepResult = 'conflict' | 'done' | 'published'
 
 /** Takes one step of a change, or answers that it cannot be taken: then the caller undoes the steps before it. */
-function createSteps(db: DatabaseSync) {
+function createSteps(db: StateDatabase) {
   const find = db.prepare(`
     SELECT workspace, revision, draft_fields IS NOT NULL AS has_draft, published
     FROM catalog_records WHERE id = ?`)
@@ -196,42 +195,36 @@ type RecordRow = {
   readonly published: number | null
 }
 
-type VersionRow = {
-  readonly number: number
-  readonly fields: string
-  readonly hash: string
-  readonly at_ms: number
-  readonly by: string
-  readonly note: string | null
-}
+const VERSION = 'number, fields, hash, at_ms AS atMs, by, note'
+
+type VersionRow = Omit<RecordVersion, 'fields' | 'by'> & { readonly fields: string; readonly by: string }
 
 /** The methods that read records. */
 function createCatalogReads(
-  db: DatabaseSync,
+  db: StateDatabase,
 ): Pick<Operations<CatalogStore>, 'version' | 'published' | 'get' | 'list' | 'versions' | 'versionOf'> {
   const findCatalogVersion = db.prepare('SELECT version FROM catalog_version')
-  const listPublished = db.prepare(`
-    SELECT r.kind, r.workspace AS owner, r.name, v.*
+  const listPublished = db.query<VersionRow & RecordName>(`
+    SELECT r.kind, r.workspace, r.name, ${VERSION}
     FROM catalog_records AS r JOIN catalog_versions AS v ON v.record = r.id AND v.number = r.published
     ORDER BY r.id`)
-  const find = db.prepare('SELECT * FROM catalog_records WHERE id = ? AND workspace IS ?')
+  const find = db.query<RecordRow>('SELECT * FROM catalog_records WHERE id = ? AND workspace IS ?')
   const standing = `
     SELECT kind, workspace, name, draft_fields IS NOT NULL AS has_draft, published IS NOT NULL AS is_published
     FROM catalog_records WHERE (draft_fields IS NOT NULL OR published IS NOT NULL)`
-  const list = db.prepare(`${standing} ORDER BY id`)
-  const listOf = db.prepare(`${standing} AND workspace = ? ORDER BY id`)
-  const findVersion = db.prepare(
-    'SELECT * FROM catalog_versions WHERE record = ? AND workspace IS ? AND number = ?',
-  )
-  const listVersions = db.prepare(`
-    SELECT * FROM catalog_versions
+  const list = db.query<EntryRow>(`${standing} ORDER BY id`)
+  const listOf = db.query<EntryRow>(`${standing} AND workspace = ? ORDER BY id`)
+  const findVersion = db.query<VersionRow>(`
+    SELECT ${VERSION} FROM catalog_versions WHERE record = ? AND workspace IS ? AND number = ?`)
+  const listVersions = db.query<VersionRow>(`
+    SELECT ${VERSION} FROM catalog_versions
     WHERE record = :id AND workspace IS :workspace AND number < :below
     ORDER BY number DESC LIMIT :limit + 0`)
 
   const version = (): string => String(findCatalogVersion.get()?.version)
 
   const versionNumbered = (record: RecordName, number: number): RecordVersion | null => {
-    const row = findVersion.get(recordId(record), record.workspace, number) as VersionRow | undefined
+    const row = findVersion.get(recordId(record), record.workspace, number)
     return row ? versionOf(row) : null
   }
 
@@ -244,24 +237,16 @@ function createCatalogReads(
   return {
     version,
 
-    published() {
-      const rows = listPublished.all() as (VersionRow &
-        Pick<RecordRow, 'kind' | 'name'> & { readonly owner: string | null })[]
-      const records = rows.map(({ kind, owner, name, ...row }) => ({
-        ...{ kind, workspace: owner, name },
-        ...versionOf(row),
-      }))
-      return { version: version(), records }
-    },
+    published: () => ({ version: version(), records: listPublished.all().map(versionOf) }),
 
     get(record) {
-      const row = find.get(recordId(record), record.workspace) as RecordRow | undefined
+      const row = find.get(recordId(record), record.workspace)
       return row ? recordOf(row) : null
     },
 
     list(workspace) {
       const rows = workspace === null ? list.all() : listOf.all(workspace)
-      return (rows as EntryRow[]).map(({ has_draft, is_published, ...record }) => {
+      return rows.map(({ has_draft, is_published, ...record }) => {
         return { ...record, hasDraft: has_draft === 1, isPublished: is_published === 1 }
       })
     },
@@ -271,7 +256,7 @@ function createCatalogReads(
     versions(record, below, limit) {
       const { workspace } = record
       const page = { below: below ?? Number.MAX_SAFE_INTEGER, limit: Math.min(limit, PAGE_MAX) }
-      return (listVersions.all({ id: recordId(record), workspace, ...page }) as VersionRow[]).map(versionOf)
+      return listVersions.all({ id: recordId(record), workspace, ...page }).map(versionOf)
     },
   }
 }
@@ -286,40 +271,25 @@ function draftOf({ draft_fields, revision, draft_at_ms, draft_by }: RecordRow): 
   }
 }
 
-function versionOf({ number, fields, hash, at_ms, by, note }: VersionRow): RecordVersion {
-  return {
-    number,
-    fields: JSON.parse(fields) as RecordVersion['fields'],
-    hash,
-    atMs: at_ms,
-    by: JSON.parse(by) as Actor,
-    note,
-  }
+function versionOf<Row extends VersionRow>({ fields, by, ...row }: Row) {
+  return { ...row, fields: JSON.parse(fields) as RecordVersion['fields'], by: JSON.parse(by) as Actor }
 }
 
-type LineRow = {
-  readonly number: number
-  readonly at_ms: number
-  readonly by: string
-  readonly action: string
-  readonly workspace: string | null
-  readonly target: string
-  readonly hash_before: string | null
-  readonly hash_after: string | null
-  readonly detail: string | null
-}
+const LINE = `number, at_ms AS atMs, by, action, workspace, target, hash_before AS before, hash_after AS after, detail`
+
+type LineRow = Omit<AuditLine, 'by'> & { readonly by: string }
 
 /** The audit list. */
-function createAuditRows(db: DatabaseSync) {
+function createAuditRows(db: StateDatabase) {
   // The number is the row's, one more than the largest, because no line is ever deleted.
   const add = db.prepare(`
     INSERT INTO catalog_audit (at_ms, by, action, workspace, target, hash_before, hash_after, detail)
     VALUES (:atMs, :by, :action, :workspace, :target, :before, :after, :detail)`)
-  const list = db.prepare(`
-    SELECT * FROM catalog_audit WHERE number < :below
+  const list = db.query<LineRow>(`
+    SELECT ${LINE} FROM catalog_audit WHERE number < :below
     ORDER BY number DESC LIMIT :limit + 0`)
-  const listOf = db.prepare(`
-    SELECT * FROM catalog_audit WHERE workspace = :workspace AND number < :below
+  const listOf = db.query<LineRow>(`
+    SELECT ${LINE} FROM catalog_audit WHERE workspace = :workspace AND number < :below
     ORDER BY number DESC LIMIT :limit + 0`)
 
   return {
@@ -334,23 +304,15 @@ function createAuditRows(db: DatabaseSync) {
     list(workspace: string | null, below: number | null, limit: number): AuditLine[] {
       const page = { below: below ?? Number.MAX_SAFE_INTEGER, limit: Math.min(limit, PAGE_MAX) }
       const rows = workspace === null ? list.all(page) : listOf.all({ ...page, workspace })
-      return (rows as LineRow[]).map(auditLine)
+      return rows.map(({ by, ...row }) => ({ ...row, by: JSON.parse(by) as Actor }))
     },
-  }
-}
-
-function auditLine({ at_ms, by, hash_before, hash_after, ...row }: LineRow): AuditLine {
-  const { number, action, workspace, target, detail } = row
-  return {
-    ...{ number, atMs: at_ms, by: JSON.parse(by) as Actor, action, workspace, target },
-    ...{ before: hash_before, after: hash_after, detail },
   }
 }
 
 type Purpose = 'change' | 'note'
 
 /** Remembers changes by their tokens, with their answers, so that each is made once. */
-function createCatalogTokens(db: DatabaseSync) {
+function createCatalogTokens(db: StateDatabase) {
   const find = db.prepare(
     'SELECT answer FROM catalog_tokens WHERE purpose = ? AND token = ? AND until_ms > ?',
   )

@@ -1,6 +1,5 @@
-import type { DatabaseSync } from 'node:sqlite'
 import type { Blocked } from '../../../contracts/state.ts'
-import { createBeginnings } from './database.ts'
+import { createBeginnings, type StateDatabase } from './database.ts'
 import type { createOperations } from './operations.ts'
 import { METHODS, type SubjectName } from './subjects.ts'
 
@@ -54,7 +53,7 @@ const PURGE_ROWS = 16
  * before any is answered. When the transaction cannot be written, all of them fail and nothing of them is kept.
  */
 export function createCommit(
-  db: DatabaseSync,
+  db: StateDatabase,
   { operations, purge, counters, now }: ReturnType<typeof createOperations>,
 ): (calls: readonly Call[]) => Committed {
   const beginnings = createBeginnings(db)
@@ -124,7 +123,7 @@ export function createCommit(
 }
 
 /** A mark within the transaction that a call can be undone to. */
-function createMarks(db: DatabaseSync) {
+function createMarks(db: StateDatabase) {
   const mark = db.prepare('SAVEPOINT call')
   const undo = db.prepare('ROLLBACK TO call')
   const unmark = db.prepare('RELEASE call')
@@ -140,7 +139,7 @@ function createMarks(db: DatabaseSync) {
 }
 
 /** Rows that this connection has changed. */
-function createChangeCount(db: DatabaseSync): () => number {
+function createChangeCount(db: StateDatabase): () => number {
   const changes = db.prepare('SELECT total_changes() AS rows')
   return () => Number(changes.get()?.rows)
 }

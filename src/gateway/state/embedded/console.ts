@@ -1,6 +1,5 @@
-import type { DatabaseSync } from 'node:sqlite'
 import type { ConsoleSessions, KeptSession, KeyUses, SessionPerson } from '../../../contracts/console.ts'
-import { createPurge } from './database.ts'
+import { createPurge, type StateDatabase } from './database.ts'
 import type { Operations, Subjects } from './subjects.ts'
 
 /** Failed requests that are kept of a workspace, and others as many, for a week. */
@@ -11,22 +10,13 @@ const BATCH_MS = 600_000
 /** Expired rows of each kind that a sample deletes; samples come every few seconds. */
 const PURGE_ROWS = 2_000
 
-type SessionRow = {
-  readonly id: string
-  readonly key_sha256: string
-  readonly person: string | null
-  readonly holder: string
-  readonly csrf_token: string
-  readonly idle_ms: number | null
-  readonly address: string | null
-  readonly browser: string | null
-  readonly began_at_ms: number
-  readonly seen_at_ms: number
-  readonly expires_at_ms: number
-}
+const SESSION = `id, nullif(key_sha256, '') AS keySha256, person, holder, csrf_token AS csrfToken, idle_ms AS idleMs,
+  address, browser, began_at_ms AS beganAtMs, seen_at_ms AS seenAtMs, expires_at_ms AS expiresAtMs`
+
+type SessionRow = Omit<KeptSession, 'person'> & { readonly person: string | null }
 
 /** Keeps the sessions, requests, samples and key uses of the console. */
-export function createConsole(db: DatabaseSync, now: () => number) {
+export function createConsole(db: StateDatabase, now: () => number) {
   return {
     sessions: createSessions(db, now),
     requests: createRequests(db, now),
@@ -38,17 +28,17 @@ export function createConsole(db: DatabaseSync, now: () => number) {
 /** Holds for a session that has not ended. */
 const GOES_ON = 'expires_at_ms > $now AND (idle_ms IS NULL OR seen_at_ms + idle_ms > $now)'
 
-function createSessions(db: DatabaseSync, now: () => number): Operations<ConsoleSessions> {
+function createSessions(db: StateDatabase, now: () => number): Operations<ConsoleSessions> {
   const put = db.prepare(`
     INSERT OR IGNORE INTO console_sessions
       (id, key_sha256, person, holder, csrf_token, idle_ms, began_at_ms, seen_at_ms, expires_at_ms,
         address, browser)
     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`)
-  const find = db.prepare(`SELECT * FROM console_sessions WHERE id = $id AND ${GOES_ON}`)
+  const find = db.query<SessionRow>(`SELECT ${SESSION} FROM console_sessions WHERE id = $id AND ${GOES_ON}`)
   const touch = db.prepare(`UPDATE console_sessions SET seen_at_ms = $now WHERE id = $id AND ${GOES_ON}`)
   const remove = db.prepare('DELETE FROM console_sessions WHERE id = ?')
-  const list = db.prepare(`
-    SELECT * FROM console_sessions WHERE ${GOES_ON} AND ($holder IS NULL OR holder = $holder)
+  const list = db.query<SessionRow>(`
+    SELECT ${SESSION} FROM console_sessions WHERE ${GOES_ON} AND ($holder IS NULL OR holder = $holder)
     ORDER BY expires_at_ms DESC, id LIMIT $limit + 0`)
   const claim = db.prepare(`
     INSERT INTO console_marks (mark, until_ms) VALUES ($mark, $until)
@@ -63,7 +53,7 @@ function createSessions(db: DatabaseSync, now: () => number): Operations<Console
     },
 
     find(id) {
-      const row = find.get({ $id: id, $now: now() }) as SessionRow | undefined
+      const row = find.get({ $id: id, $now: now() })
       return row === undefined ? null : rowSession(row)
     },
 
@@ -71,10 +61,7 @@ function createSessions(db: DatabaseSync, now: () => number): Operations<Console
 
     end: (id) => void remove.run(id),
 
-    list(holder, limit) {
-      const rows = list.all({ $holder: holder, $now: now(), $limit: limit }) as SessionRow[]
-      return rows.map(rowSession)
-    },
+    list: (holder, limit) => list.all({ $holder: holder, $now: now(), $limit: limit }).map(rowSession),
 
     claim(mark, ttlMs) {
       const nowMs = now()
@@ -85,23 +72,11 @@ function createSessions(db: DatabaseSync, now: () => number): Operations<Console
   }
 }
 
-function rowSession(row: SessionRow): KeptSession {
-  return {
-    id: row.id,
-    keySha256: row.key_sha256 === '' ? null : row.key_sha256,
-    person: row.person === null ? null : (JSON.parse(row.person) as SessionPerson),
-    holder: row.holder,
-    csrfToken: row.csrf_token,
-    idleMs: row.idle_ms,
-    address: row.address,
-    browser: row.browser,
-    beganAtMs: row.began_at_ms,
-    seenAtMs: row.seen_at_ms,
-    expiresAtMs: row.expires_at_ms,
-  }
+function rowSession({ person, ...session }: SessionRow): KeptSession {
+  return { ...session, person: person === null ? null : (JSON.parse(person) as SessionPerson) }
 }
 
-function createRequests(db: DatabaseSync, now: () => number): Operations<Subjects['requests']> {
+function createRequests(db: StateDatabase, now: () => number): Operations<Subjects['requests']> {
   const remember = db.prepare('INSERT OR IGNORE INTO request_batches (token, until_ms) VALUES (?, ?)')
   const add = db.prepare(`
     INSERT INTO requests (workspace, at_ms, id, app, key_id, path, job_id, failed, kept_until_ms, record)
@@ -161,7 +136,7 @@ function createRequests(db: DatabaseSync, now: () => number): Operations<Subject
   }
 }
 
-function createSamples(db: DatabaseSync, now: () => number): Operations<Subjects['samples']> {
+function createSamples(db: StateDatabase, now: () => number): Operations<Subjects['samples']> {
   const add = db.prepare(`
     INSERT OR IGNORE INTO node_samples (node, at_ms, kept_until_ms, sample) VALUES (?, ?, ?, ?)`)
   const since = db.prepare(`
@@ -185,7 +160,7 @@ function createSamples(db: DatabaseSync, now: () => number): Operations<Subjects
   }
 }
 
-function createKeyUses(db: DatabaseSync, now: () => number): Operations<KeyUses> {
+function createKeyUses(db: StateDatabase, now: () => number): Operations<KeyUses> {
   const note = db.prepare(`
     INSERT INTO key_uses (key_id, used_at_ms) VALUES (?, ?)
     ON CONFLICT (key_id) DO UPDATE SET used_at_ms = max(used_at_ms, excluded.used_at_ms)`)

@@ -40,10 +40,10 @@ interface OpenOptions {
 export function openDatabase(
   file: string,
   { busyMs = BUSY_MS, onCopied = () => {}, clock = systemClock }: OpenOptions = {},
-): DatabaseSync {
+): StateDatabase {
   try {
     if (file !== ':memory:') makeFile(file)
-    const db = new DatabaseSync(file, { enableForeignKeyConstraints: false })
+    const db = new StateDatabase(file, { enableForeignKeyConstraints: false })
     try {
       prepare(db, onCopied)
       if (file !== ':memory:') removeOldCopies(file, clock.wallNow())
@@ -153,16 +153,18 @@ function takeWhenFree(take: () => void, busyMs: number): void {
 }
 
 /** A prepared statement whose rows are of a known type. */
-export interface Query<Row> {
+interface Query<Row> {
   get(...bound: Bound): Row | undefined
   all(...bound: Bound): Row[]
 }
 
 type Bound = readonly SQLInputValue[] | readonly [Record<string, SQLInputValue>]
 
-/** Prepares a statement that returns rows. The caller vouches for their type. */
-export function query<Row>(db: DatabaseSync, sql: string): Query<Row> {
-  return db.prepare(sql) as unknown as Query<Row>
+export class StateDatabase extends DatabaseSync {
+  /** Prepares a statement that returns rows. The caller vouches for their type. */
+  query<Row>(sql: string): Query<Row> {
+    return this.prepare(sql) as unknown as Query<Row>
+  }
 }
 
 /**

@@ -1,5 +1,4 @@
-import type { DatabaseSync } from 'node:sqlite'
-import { createPurge, query } from './database.ts'
+import { createPurge, type StateDatabase } from './database.ts'
 
 /** The spending of end users in a month. Rows are made when something is counted, and purged after the month. */
 export interface EndUserSpending {
@@ -14,9 +13,8 @@ export interface EndUserSpending {
 /** Longer than a month, so that no row goes within its own. */
 const KEPT_MS = 32 * 24 * 3_600_000
 
-export function createEndUserSpending(db: DatabaseSync): EndUserSpending {
-  const find = query<{ readonly spent_micros: number }>(
-    db,
+export function createEndUserSpending(db: StateDatabase): EndUserSpending {
+  const find = db.query<{ readonly spent_micros: number }>(
     'SELECT spent_micros FROM end_user_spending WHERE workspace = ? AND account = ? AND month = ?',
   )
   const put = db.prepare(`

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { closeSync, openSync, rmSync, writeSync } from 'node:fs'
-import type { DatabaseSync } from 'node:sqlite'
+import type { StateDatabase } from './database.ts'
 import type { Operations, Subjects } from './subjects.ts'
 
 /** A disk that is not full has to take this: calls still find room in files that SQLite has made longer before. */
@@ -14,7 +14,7 @@ const FULL_CODES: ReadonlySet<unknown> = new Set(['ENOSPC', 'EDQUOT', 'EFBIG'])
 const FULL = 13
 
 /** Answers whether the file can be read, and written. @param now epoch milliseconds */
-export function createHealth(db: DatabaseSync, now: () => number): Operations<Subjects['health']> {
+export function createHealth(db: StateDatabase, now: () => number): Operations<Subjects['health']> {
   const read = db.prepare('SELECT version FROM keys_version')
   // Expired at once, and different each time: SQLite writes nothing where nothing changes.
   const write = db.prepare(`
@@ -39,7 +39,7 @@ function full(): Error {
 }
 
 /** Tells whether the disk of the file takes so many bytes more. Nothing but the try knows of quotas and limits. */
-function lookForRoom(db: DatabaseSync, bytes: number, now: () => number): () => boolean {
+function lookForRoom(db: StateDatabase, bytes: number, now: () => number): () => boolean {
   const file = db.location()
   const noise = randomBytes(ROOM_BYTES)
   let lookedAtMs = 0

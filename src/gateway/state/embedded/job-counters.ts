@@ -1,6 +1,5 @@
-import type { DatabaseSync } from 'node:sqlite'
 import type { JobKind, JobStatus, QueueMode } from '../../../contracts/jobs.ts'
-import { query } from './database.ts'
+import type { StateDatabase } from './database.ts'
 
 /** A kind of jobs of which there are more or fewer. */
 interface Tally<Key> {
@@ -31,8 +30,8 @@ export interface JobCounters {
 
 type Row = { readonly place: number; readonly step: number; readonly waiting: number }
 
-export function createJobCounters(db: DatabaseSync): JobCounters {
-  const read = query<Row>(db, 'SELECT place, step, waiting FROM job_counters')
+export function createJobCounters(db: StateDatabase): JobCounters {
+  const read = db.query<Row>('SELECT place, step, waiting FROM job_counters')
   const write = db.prepare('UPDATE job_counters SET place = ?, step = ?, waiting = ?')
   const countQueued = db.prepare(`
     INSERT INTO job_queues (kind, mode, jobs) VALUES (:kind, :mode, :more)

@@ -1,6 +1,5 @@
-import type { DatabaseSync } from 'node:sqlite'
 import type { JobKind, JobStatus } from '../../../contracts/jobs.ts'
-import { query } from './database.ts'
+import type { StateDatabase } from './database.ts'
 
 /** Bytes in the state, audio or not, from which on there is no room. Its file stays as large as it was once. */
 const STATE_BYTES = 128 * 1024 ** 2
@@ -20,22 +19,18 @@ interface InputRow {
   readonly input: Uint8Array
 }
 
-export function createInputRows(db: DatabaseSync): InputRows {
+export function createInputRows(db: StateDatabase): InputRows {
   const put = db.prepare('INSERT INTO job_inputs (number, since_ms, input) VALUES (?, ?, ?)')
-  const find = query<InputRow>(db, 'SELECT number, input FROM job_inputs WHERE number = ?')
-  const take = query<InputRow>(
-    db,
-    `UPDATE job_inputs SET since_ms = :againMs WHERE number IN (
+  const find = db.query<InputRow>('SELECT number, input FROM job_inputs WHERE number = ?')
+  const take = db.query<InputRow>(`
+    UPDATE job_inputs SET since_ms = :againMs WHERE number IN (
       SELECT number FROM job_inputs LEFT JOIN jobs USING (number)
       WHERE since_ms <= :untilMs AND status IS NOT 'processing' ORDER BY since_ms LIMIT :limit + 0
-    ) RETURNING number, input`,
-  )
+    ) RETURNING number, input`)
   const remove = db.prepare('DELETE FROM job_inputs WHERE number = ?')
-  const used = query<{ readonly bytes: number }>(
-    db,
-    `SELECT (page_count - freelist_count) * page_size AS bytes
-    FROM pragma_page_count, pragma_freelist_count, pragma_page_size`,
-  )
+  const used = db.query<{ readonly bytes: number }>(`
+    SELECT (page_count - freelist_count) * page_size AS bytes
+    FROM pragma_page_count, pragma_freelist_count, pragma_page_size`)
   return {
     hasRoom: () => used.get()!.bytes < STATE_BYTES,
     put: (number, input, nowMs) => void put.run(number, nowMs, input),

@@ -1,6 +1,5 @@
-import type { DatabaseSync } from 'node:sqlite'
 import type { QueueMode } from '../../../contracts/jobs.ts'
-import { query } from './database.ts'
+import type { StateDatabase } from './database.ts'
 import type { JobCounters } from './job-counters.ts'
 
 /** The mode that is asked first, over and over: 6 : 3 : 1, spread as evenly as that goes. */
@@ -34,10 +33,9 @@ export interface JobRoundRobin {
   unthrottleBelow(perWorkspace: number): void
 }
 
-export function createJobRoundRobin(db: DatabaseSync, counters: JobCounters): JobRoundRobin {
+export function createJobRoundRobin(db: StateDatabase, counters: JobCounters): JobRoundRobin {
   const lists = createLists(db)
-  const firstTwo = query<{ readonly number: number }>(
-    db,
+  const firstTwo = db.query<{ readonly number: number }>(
     'SELECT number FROM jobs WHERE ready = 1 AND workspace = ? AND mode = ? ORDER BY place, number LIMIT 2',
   )
 
@@ -88,16 +86,14 @@ export function createJobRoundRobin(db: DatabaseSync, counters: JobCounters): Jo
 }
 
 /** The lists that hold ready jobs, those of a mode in the order in which they are served. */
-function createLists(db: DatabaseSync) {
+function createLists(db: StateDatabase) {
   const last =
     '(SELECT coalesce(max(turn), 0) + 1 FROM job_round_robin WHERE mode = :mode AND throttled_at IS NULL)'
-  const first = query<{ readonly workspace: string; readonly running: number }>(
-    db,
-    `SELECT workspace, (
+  const first = db.query<{ readonly workspace: string; readonly running: number }>(`
+    SELECT workspace, (
       SELECT count(*) FROM jobs WHERE jobs.workspace = job_round_robin.workspace AND status = 'processing'
     ) AS running
-    FROM job_round_robin WHERE mode = ? AND throttled_at IS NULL ORDER BY turn LIMIT 1`,
-  )
+    FROM job_round_robin WHERE mode = ? AND throttled_at IS NULL ORDER BY turn LIMIT 1`)
   const open = db.prepare(`
     INSERT INTO job_round_robin (workspace, mode, turn, throttled_at) VALUES (:workspace, :mode, ${last}, NULL)
     ON CONFLICT DO NOTHING`)
@@ -105,12 +101,10 @@ function createLists(db: DatabaseSync) {
     UPDATE job_round_robin SET turn = ${last}, throttled_at = NULL WHERE workspace = :workspace AND mode = :mode`)
   const close = db.prepare('DELETE FROM job_round_robin WHERE workspace = :workspace AND mode = :mode')
   const throttle = db.prepare('UPDATE job_round_robin SET throttled_at = ? WHERE workspace = ?')
-  const listThrottled = query<ReadyList>(
-    db,
+  const listThrottled = db.query<ReadyList>(
     'SELECT workspace, mode FROM job_round_robin WHERE workspace = ? AND throttled_at IS NOT NULL',
   )
-  const listThrottledBelow = query<ReadyList>(
-    db,
+  const listThrottledBelow = db.query<ReadyList>(
     'SELECT workspace, mode FROM job_round_robin WHERE throttled_at < ?',
   )
   return {

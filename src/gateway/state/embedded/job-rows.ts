@@ -1,4 +1,3 @@
-import type { DatabaseSync } from 'node:sqlite'
 import {
   type Claimed,
   type Job,
@@ -19,7 +18,7 @@ import {
 } from '../../../contracts/jobs.ts'
 import type { KeptText } from '../../../contracts/objects.ts'
 import { newJobOf } from '../new-job.ts'
-import { query } from './database.ts'
+import type { StateDatabase } from './database.ts'
 import type { JobCounters } from './job-counters.ts'
 import { type InputRows, isWaiting } from './job-inputs.ts'
 import type { JobRoundRobin } from './job-round-robin.ts'
@@ -73,14 +72,13 @@ export const ERASED = 'done'
 
 export type JobRows = ReturnType<typeof createRows>
 
-export function createRows(db: DatabaseSync, inputs: Pick<InputRows, 'of'>) {
-  const find = query<JobRow>(db, 'SELECT * FROM jobs WHERE id = ?')
-  const at = query<JobRow>(db, 'SELECT * FROM jobs WHERE number = ?')
-  const listed = query<ListedRow>(
-    db,
+export function createRows(db: StateDatabase, inputs: Pick<InputRows, 'of'>) {
+  const find = db.query<JobRow>('SELECT * FROM jobs WHERE id = ?')
+  const at = db.query<JobRow>('SELECT * FROM jobs WHERE number = ?')
+  const listed = db.query<ListedRow>(
     `SELECT status, ended_at_ms, error, erased, spec FROM jobs JOIN job_specs USING (number) WHERE number = ?`,
   )
-  const findSpec = query<{ readonly spec: string }>(db, 'SELECT spec FROM job_specs WHERE number = ?')
+  const findSpec = db.query<{ readonly spec: string }>('SELECT spec FROM job_specs WHERE number = ?')
 
   /** @throws Error when it cannot be read */
   const specOf = (row: JobRow | SeenRow) =>
@@ -228,7 +226,7 @@ const newHistory = (status: string, fence = 'fence') => `
 const LEAVE_LISTS =
   'ready = 0, due_at_ms = NULL, waits_from_ms = NULL, lease_until_ms = NULL, claim_token = NULL'
 
-export function createSteps(db: DatabaseSync, deps: StepDependencies): JobSteps {
+export function createSteps(db: StateDatabase, deps: StepDependencies): JobSteps {
   const { roundRobin, counters, events, inputs } = deps
   const submit = createSubmit(db, inputs)
   const { queue, wake, take } = createMoves(db)
@@ -295,41 +293,34 @@ export function createSteps(db: DatabaseSync, deps: StepDependencies): JobSteps 
 }
 
 /** Writes which list a job is in. */
-function createMoves(db: DatabaseSync) {
-  const queue = query<JobRow>(
-    db,
-    `UPDATE jobs SET status = 'queued', ready = :dueAtMs IS NULL, due_at_ms = :dueAtMs,
+function createMoves(db: StateDatabase) {
+  const queue = db.query<JobRow>(`
+    UPDATE jobs SET status = 'queued', ready = :dueAtMs IS NULL, due_at_ms = :dueAtMs,
       waits_from_ms = coalesce(:dueAtMs, :nowMs), lease_until_ms = NULL, claim_token = NULL,
       stalled = :stalled, retries = retries + :retries, returns = returns + :returns,
       ending = coalesce(:ending, ending), ${newHistory("'queued'")}
-    WHERE number = :number RETURNING *`,
-  )
-  const wake = query<JobRow>(
-    db,
+    WHERE number = :number RETURNING *`)
+  const wake = db.query<JobRow>(
     'UPDATE jobs SET ready = 1, due_at_ms = NULL, place = ? WHERE number = ? RETURNING *',
   )
-  const take = query<SeenRow>(
-    db,
-    `UPDATE jobs SET ${LEAVE_LISTS}, status = 'processing', lease_until_ms = :leaseUntilMs, claim_token = :token,
+  const take = db.query<SeenRow>(`
+    UPDATE jobs SET ${LEAVE_LISTS}, status = 'processing', lease_until_ms = :leaseUntilMs, claim_token = :token,
       fence = fence + 1, ending = NULL, started_at_ms = coalesce(started_at_ms, :nowMs),
       ${newHistory("'processing'", 'fence + 1')}
-    WHERE number = :number RETURNING ${SEEN}`,
-  )
+    WHERE number = :number RETURNING ${SEEN}`)
   return { queue, wake, take }
 }
 
 /** Writes a new job, which is ready. @returns false when there is one of its id */
-function createSubmit(db: DatabaseSync, inputs: Pick<InputRows, 'put'>) {
-  const insert = query<{ readonly number: number }>(
-    db,
-    `INSERT INTO jobs (
+function createSubmit(db: StateDatabase, inputs: Pick<InputRows, 'put'>) {
+  const insert = db.query<{ readonly number: number }>(`
+    INSERT INTO jobs (
       id, kind, mode, workspace, app, event_id, slot_id, created_at_ms, place, waits_from_ms,
       status, ready, marked, cancel_requested, fence, stalled, retries, returns, history
     ) VALUES (
       :id, :kind, :mode, :workspace, :app, :eventId, :slotId, :nowMs, :place, :nowMs,
       'queued', 1, 0, 0, 0, 0, 0, 0, :history
-    ) ON CONFLICT (id) DO NOTHING RETURNING number`,
-  )
+    ) ON CONFLICT (id) DO NOTHING RETURNING number`)
   const putSpec = db.prepare('INSERT INTO job_specs (number, spec) VALUES (?, ?)')
   return ({ spec, slot, input }: JobSubmission, place: number, nowMs: number): boolean => {
     const { id, kind, mode, workspace, app, eventId } = spec
@@ -343,10 +334,9 @@ function createSubmit(db: DatabaseSync, inputs: Pick<InputRows, 'put'>) {
   }
 }
 
-function createErasure(db: DatabaseSync) {
+function createErasure(db: StateDatabase) {
   const putSpec = db.prepare('UPDATE job_specs SET spec = ? WHERE number = ?')
-  const erase = query<JobRow>(
-    db,
+  const erase = db.query<JobRow>(
     `UPDATE jobs SET erased = '${ERASED}', result = NULL WHERE number = ? RETURNING *`,
   )
   return (number: number, spec: string): JobRow => {
@@ -356,16 +346,15 @@ function createErasure(db: DatabaseSync) {
 }
 
 /** Writes the end of a job. No one takes it over any more, so its progress goes. */
-function createFinish(db: DatabaseSync) {
+function createFinish(db: StateDatabase) {
   const sql = (job: string, seen = SEEN) => `
     UPDATE jobs SET ${LEAVE_LISTS}, status = :status, stalled = coalesce(:stalled, stalled),
       ending = coalesce(:ending, ending), ended_at_ms = :nowMs, expires_at_ms = :nowMs + ${KEPT_MS},
       purge_at_ms = :nowMs + ${KEPT_MS}, facts = :facts, error = :error, result = :result, progress = NULL,
       ${newHistory(':status')}
     WHERE ${job} RETURNING ${seen}`
-  const finish = query<SeenRow>(db, sql('number = :number'))
-  const finishClaim = query<SeenRow>(
-    db,
+  const finish = db.query<SeenRow>(sql('number = :number'))
+  const finishClaim = db.query<SeenRow>(
     sql(
       `id = :id AND fence = :fence AND status = 'processing' AND cancel_requested = 0`,
       SEEN.replace(' result,', ' NULL AS result,'),

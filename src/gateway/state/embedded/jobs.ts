@@ -1,4 +1,3 @@
-import type { DatabaseSync } from 'node:sqlite'
 import {
   type Claimed,
   type Claiming,
@@ -17,7 +16,7 @@ import {
   type Submitted,
   type WaitingJobs,
 } from '../../../contracts/jobs.ts'
-import { createPurge, query } from './database.ts'
+import { createPurge, type StateDatabase } from './database.ts'
 import { createJobCounters, type JobCounters } from './job-counters.ts'
 import { createInputRows, type InputRows, isWaiting } from './job-inputs.ts'
 import { createJobRoundRobin, type JobRoundRobin } from './job-round-robin.ts'
@@ -52,7 +51,7 @@ interface JobDependencies {
 }
 
 /** Jobs in SQLite. A method that finds no job writes nothing. */
-export function createJobs(db: DatabaseSync, events: Events, now: () => number) {
+export function createJobs(db: StateDatabase, events: Events, now: () => number) {
   const inputs = createInputRows(db)
   const rows = createRows(db, inputs)
   const slots = createSlots(db)
@@ -75,12 +74,13 @@ export function createJobs(db: DatabaseSync, events: Events, now: () => number) 
 type JobSlots = ReturnType<typeof createSlots>
 
 /** Idempotency keys of submissions, each kept for a time of its own and as long as the record of its job. */
-function createSlots(db: DatabaseSync) {
-  const find = query<{ readonly fingerprint: string; readonly jobId: string }>(
-    db,
-    `SELECT fingerprint, job_id AS jobId FROM job_slots
-    WHERE workspace = ? AND id = ? AND (free_at_ms IS NULL OR free_at_ms > ?)`,
-  )
+function createSlots(db: StateDatabase) {
+  const find = db.query<{
+    readonly fingerprint: string
+    readonly jobId: string
+  }>(`
+    SELECT fingerprint, job_id AS jobId FROM job_slots
+    WHERE workspace = ? AND id = ? AND (free_at_ms IS NULL OR free_at_ms > ?)`)
   const put = db.prepare(`
     INSERT OR REPLACE INTO job_slots (workspace, id, fingerprint, job_id, keep_until_ms)
     VALUES (?, ?, ?, ?, ?)`)
@@ -99,11 +99,11 @@ function createSlots(db: DatabaseSync) {
 }
 
 function createCallerMethods(
-  db: DatabaseSync,
+  db: StateDatabase,
   { rows, steps, slots, counters, now }: JobDependencies,
 ): Pick<JobOperations, 'submit' | 'get' | 'cancel' | 'known' | 'waiting'> {
-  const waiting = query<{ readonly waiting: number }>(db, 'SELECT waiting FROM job_counters')
-  const requestCancel = query<JobRow>(db, 'UPDATE jobs SET cancel_requested = 1 WHERE number = ? RETURNING *')
+  const waiting = db.query<{ readonly waiting: number }>('SELECT waiting FROM job_counters')
+  const requestCancel = db.query<JobRow>('UPDATE jobs SET cancel_requested = 1 WHERE number = ? RETURNING *')
 
   const viewOf = (id: string): Job | null => {
     const row = rows.visible(id, now())
@@ -152,12 +152,11 @@ function createCallerMethods(
 }
 
 /** Deletes what was sent and heard of a transcription job, at once or with its end. */
-function createErase(db: DatabaseSync, { rows, steps, now }: JobDependencies) {
-  const request = query<JobRow>(
-    db,
+function createErase(db: StateDatabase, { rows, steps, now }: JobDependencies) {
+  const request = db.query<JobRow>(
     'UPDATE jobs SET erased = ?, cancel_requested = 1 WHERE number = ? RETURNING *',
   )
-  const mark = query<JobRow>(db, 'UPDATE jobs SET erased = ? WHERE number = ? RETURNING *')
+  const mark = db.query<JobRow>('UPDATE jobs SET erased = ? WHERE number = ? RETURNING *')
   return (spec: JobSpec, keep: Retention): Job | null => {
     const row = rows.visible(spec.id, now())
     const isOwn = row?.workspace === spec.workspace && row.app === spec.app
@@ -176,13 +175,13 @@ function createErase(db: DatabaseSync, { rows, steps, now }: JobDependencies) {
 const PAGE_SEEN_MAX = 1000
 
 /** Pages of an app's transcription jobs, in the order of an index. */
-function createPages(db: DatabaseSync, rows: JobRows, now: () => number) {
+function createPages(db: StateDatabase, rows: JobRows, now: () => number) {
   const sql = (order: 'ASC' | 'DESC') =>
     `SELECT number, id, status, expires_at_ms FROM jobs
     WHERE kind = 'transcription' AND marked = 0 AND workspace = :workspace AND app = :app
       AND id > :after AND id < :before ORDER BY id ${order} LIMIT :most + 0`
   type Seen = Pick<JobRow, 'number' | 'id' | 'status' | 'expires_at_ms'>
-  const byOrder = { newest: query<Seen>(db, sql('DESC')), oldest: query<Seen>(db, sql('ASC')) }
+  const byOrder = { newest: db.query<Seen>(sql('DESC')), oldest: db.query<Seen>(sql('ASC')) }
   return ({ owner, statuses, after, before, from, limit }: JobPageFilter) => {
     const nowMs = now()
     const most = statuses === null ? limit : PAGE_SEEN_MAX
@@ -202,22 +201,20 @@ function createPages(db: DatabaseSync, rows: JobRows, now: () => number) {
 const AFTER_EVERY_ID = '~'
 
 function createWorkerMethods(
-  db: DatabaseSync,
+  db: StateDatabase,
   { rows, steps, roundRobin, now }: JobDependencies,
 ): Pick<JobOperations, 'claim' | 'renew' | 'end'> {
-  const listStalled = query<JobRow>(
-    db,
+  const listStalled = db.query<JobRow>(
     'SELECT * FROM jobs WHERE lease_until_ms <= ? ORDER BY lease_until_ms LIMIT ? + 0',
   )
-  const listDue = query<{ readonly number: number }>(
-    db,
+  const listDue = db.query<{ readonly number: number }>(
     'SELECT number FROM jobs WHERE due_at_ms <= ? ORDER BY due_at_ms LIMIT ? + 0',
   )
-  const renew = query<{ readonly cancel_requested: number }>(
-    db,
-    `UPDATE jobs SET lease_until_ms = ?, progress = coalesce(?, progress)
-    WHERE id = ? AND fence = ? AND status = 'processing' RETURNING cancel_requested`,
-  )
+  const renew = db.query<{
+    readonly cancel_requested: number
+  }>(`
+    UPDATE jobs SET lease_until_ms = ?, progress = coalesce(?, progress)
+    WHERE id = ? AND fence = ? AND status = 'processing' RETURNING cancel_requested`)
   const takeAgain = createTakingAgain(db, rows, steps)
 
   const takeNew = (claiming: Claiming, token: string | null, nowMs: number): Claimed[] => {
@@ -270,8 +267,8 @@ function createWorkerMethods(
  * Hands out what a claim took whose answer was lost: as many jobs as there are places for by now; the others go back.
  * Null: the claim holds nothing.
  */
-function createTakingAgain(db: DatabaseSync, rows: JobRows, steps: JobSteps) {
-  const listTaken = query<JobRow>(db, 'SELECT * FROM jobs WHERE claim_token = ? ORDER BY number')
+function createTakingAgain(db: StateDatabase, rows: JobRows, steps: JobSteps) {
+  const listTaken = db.query<JobRow>('SELECT * FROM jobs WHERE claim_token = ? ORDER BY number')
   const lease = db.prepare('UPDATE jobs SET lease_until_ms = ? WHERE number = ?')
   return ({ limit, leaseMs }: Claiming, token: string | null, nowMs: number): Claimed[] | null => {
     const taken = listTaken.all(token)
@@ -314,33 +311,28 @@ function endClaim(
 }
 
 function createOperatorMethods(
-  db: DatabaseSync,
+  db: StateDatabase,
   { rows, steps, slots, counters, inputs, now }: JobDependencies,
 ): Pick<JobOperations, 'takeExpired' | 'forget' | 'list' | 'retry'> {
-  const mark = query<JobRow>(
-    db,
-    `UPDATE jobs SET marked = 1, purge_at_ms = :againAtMs WHERE number IN (
+  const mark = db.query<JobRow>(`
+    UPDATE jobs SET marked = 1, purge_at_ms = :againAtMs WHERE number IN (
       SELECT number FROM jobs WHERE purge_at_ms <= :nowMs ORDER BY purge_at_ms LIMIT :limit + 0
-    ) RETURNING *`,
-  )
-  const forget = query<Pick<JobRow, 'number' | 'workspace' | 'slot_id' | 'id'>>(
-    db,
+    ) RETURNING *`)
+  const forget = db.query<Pick<JobRow, 'number' | 'workspace' | 'slot_id' | 'id'>>(
     'DELETE FROM jobs WHERE id = ? AND marked = 1 RETURNING number, workspace, slot_id, id',
   )
   const forgetSpec = db.prepare('DELETE FROM job_specs WHERE number = ?')
   const forgetAbandoned = db.prepare('DELETE FROM abandoned_jobs WHERE number = ?')
-  const list = query<{ readonly number: number }>(
-    db,
-    `SELECT number FROM jobs WHERE marked = 0 AND kind = :kind AND status = :status
+  const list = db.query<{
+    readonly number: number
+  }>(`
+    SELECT number FROM jobs WHERE marked = 0 AND kind = :kind AND status = :status
       AND (:workspace IS NULL OR workspace = :workspace) AND (expires_at_ms IS NULL OR expires_at_ms > :nowMs)
-    ORDER BY number DESC LIMIT :limit + 0`,
-  )
-  const renewed = query<JobRow>(
-    db,
-    `UPDATE jobs SET place = ?, ended_at_ms = NULL, expires_at_ms = NULL, purge_at_ms = NULL, cancel_requested = 0,
+    ORDER BY number DESC LIMIT :limit + 0`)
+  const renewed = db.query<JobRow>(`
+    UPDATE jobs SET place = ?, ended_at_ms = NULL, expires_at_ms = NULL, purge_at_ms = NULL, cancel_requested = 0,
       retries = 0, returns = 0, ending = NULL, error = NULL, facts = NULL
-    WHERE number = ? RETURNING *`,
-  )
+    WHERE number = ? RETURNING *`)
 
   return {
     takeExpired(limit) {
@@ -408,16 +400,17 @@ function createMoving({ rows, inputs, now }: JobDependencies): Operations<Subjec
 
 /** Jobs that no worker has ended, for their usage to be recorded. */
 function createAbandoned(
-  db: DatabaseSync,
+  db: StateDatabase,
   rows: JobRows,
   now: () => number,
 ): Pick<JobOperations, 'takeAbandoned' | 'recorded'> {
-  const take = query<{ readonly number: number; readonly chargedMicros: number }>(
-    db,
-    `UPDATE abandoned_jobs SET next_at_ms = :againAtMs WHERE number IN (
+  const take = db.query<{
+    readonly number: number
+    readonly chargedMicros: number
+  }>(`
+    UPDATE abandoned_jobs SET next_at_ms = :againAtMs WHERE number IN (
       SELECT number FROM abandoned_jobs WHERE next_at_ms <= :nowMs ORDER BY next_at_ms LIMIT :limit + 0
-    ) RETURNING number, charged_micros AS chargedMicros`,
-  )
+    ) RETURNING number, charged_micros AS chargedMicros`)
   const recorded = db.prepare(
     'DELETE FROM abandoned_jobs WHERE number = (SELECT number FROM jobs WHERE id = ?)',
   )
@@ -434,21 +427,17 @@ function createAbandoned(
   }
 }
 
-function createFigures(db: DatabaseSync, counters: JobCounters, now: () => number): () => JobFigures {
-  const queues = query<{ readonly mode: QueueMode; readonly jobs: number }>(
-    db,
+function createFigures(db: StateDatabase, counters: JobCounters, now: () => number): () => JobFigures {
+  const queues = db.query<{ readonly mode: QueueMode; readonly jobs: number }>(
     'SELECT mode, jobs FROM job_queues WHERE kind = ? AND jobs > 0',
   )
-  const first = query<{ readonly ms: number }>(
-    db,
+  const first = db.query<{ readonly ms: number }>(
     'SELECT min(waits_from_ms) AS ms FROM jobs WHERE kind = ? AND mode = ?',
   )
-  const later = query<{ readonly jobs: number }>(
-    db,
+  const later = db.query<{ readonly jobs: number }>(
     'SELECT count(*) AS jobs FROM jobs WHERE kind = ? AND mode = ? AND waits_from_ms > ?',
   )
-  const ends = query<{ readonly status: JobStatus; readonly jobs: number }>(
-    db,
+  const ends = db.query<{ readonly status: JobStatus; readonly jobs: number }>(
     'SELECT status, jobs FROM job_ends WHERE kind = ?',
   )
   const waitingOf = (kind: JobKind, mode: QueueMode, jobs: number): WaitingJobs => {

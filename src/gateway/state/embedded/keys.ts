@@ -1,6 +1,6 @@
-import type { DatabaseSync } from 'node:sqlite'
 import type { UnitRates } from '../../../contracts/rate-limit.ts'
 import type { FormerKey, StoredKey, StoredKeys } from '../../../contracts/stored-keys.ts'
+import type { StateDatabase } from './database.ts'
 import type { Operations } from './subjects.ts'
 
 type Row = {
@@ -27,7 +27,7 @@ const PAGE = 1_000
 /** Changes that are told one by one: where there are more, pages do less harm. */
 const CHANGES_MAX = 5_000
 
-export function createKeys(db: DatabaseSync, now: () => number): Operations<StoredKeys> {
+export function createKeys(db: StateDatabase, now: () => number): Operations<StoredKeys> {
   const put = db.prepare(`
     INSERT INTO stored_keys (
       id, sha256, prefix, workspace, app, name, scopes, requests_per_minute, burst, budget_micros,

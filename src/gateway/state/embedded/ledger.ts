@@ -1,4 +1,3 @@
-import type { DatabaseSync } from 'node:sqlite'
 import type {
   CallLedger,
   JobClaim,
@@ -8,7 +7,7 @@ import type {
   StoredResult,
 } from '../../../contracts/ledger.ts'
 import type { Holder, Reservations } from './accounts.ts'
-import { createPurge } from './database.ts'
+import { createPurge, type StateDatabase } from './database.ts'
 import type { Operations } from './subjects.ts'
 import type { Tokens } from './tokens.ts'
 
@@ -36,7 +35,7 @@ type Row = {
  * Idempotency slots. The end of a lease is never written down: the row says until when the slot runs and until when it
  * is remembered, and readers compare that with the time.
  */
-export function createSlots(db: DatabaseSync): Slots {
+export function createSlots(db: StateDatabase): Slots {
   const find = db.prepare(`
     SELECT state, token, fingerprint, lease_until_ms, result
     FROM slots WHERE workspace = ? AND id = ? AND expires_at_ms > ?`)

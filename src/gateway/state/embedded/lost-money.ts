@@ -1,6 +1,5 @@
-import type { DatabaseSync } from 'node:sqlite'
 import { LOST_AT_ONCE, LOST_KEPT_MS, type LostMoney } from '../../../contracts/ledger.ts'
-import { query } from './database.ts'
+import type { StateDatabase } from './database.ts'
 
 /** The charge for a node that died. */
 export interface LostRow {
@@ -28,18 +27,17 @@ export interface LostRows {
 
 const IS_DUE = 'recorded = 0 AND (recovered = 1 OR spend_micros > 0)'
 
-export function createLostRows(db: DatabaseSync): LostRows {
-  const find = query<LostRow>(db, 'SELECT * FROM lost_money WHERE workspace = ? AND token = ?')
+export function createLostRows(db: StateDatabase): LostRows {
+  const find = db.query<LostRow>('SELECT * FROM lost_money WHERE workspace = ? AND token = ?')
   const put = db.prepare(`
     INSERT OR REPLACE INTO lost_money (workspace, token, recorded, recovered, purse, platform_micros,
       spend_micros, month, key_id, end_user, at_ms)
     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`)
   const remove = db.prepare('DELETE FROM lost_money WHERE workspace = ? AND token = ?')
   const forget = db.prepare(`DELETE FROM lost_money WHERE workspace = ? AND at_ms < ? AND NOT (${IS_DUE})`)
-  const list = query<LostRow>(
-    db,
-    `SELECT * FROM lost_money WHERE workspace = ? AND ${IS_DUE} ORDER BY at_ms LIMIT ${LOST_AT_ONCE}`,
-  )
+  const list = db.query<LostMoney>(`
+    SELECT token, key_id AS keyId, end_user AS endUser, spend_micros AS spendMicros, at_ms AS atMs FROM lost_money
+    WHERE workspace = ? AND ${IS_DUE} ORDER BY at_ms LIMIT ${LOST_AT_ONCE}`)
   const note = db.prepare(`
     UPDATE lost_money SET recorded = 1 WHERE workspace = ? AND token = ? AND spend_micros = ?`)
   return {
@@ -52,13 +50,7 @@ export function createLostRows(db: DatabaseSync): LostRows {
     remove: (workspace, token) => void remove.run(workspace, token),
     list(workspace, nowMs) {
       forget.run(workspace, nowMs - LOST_KEPT_MS)
-      return list.all(workspace).map((row) => ({
-        token: row.token,
-        keyId: row.key_id,
-        endUser: row.end_user,
-        spendMicros: row.spend_micros,
-        atMs: row.at_ms,
-      }))
+      return list.all(workspace)
     },
     recorded: (workspace, { token, spendMicros }) => void note.run(workspace, token, spendMicros),
   }

@@ -1,8 +1,8 @@
-import type { DatabaseSync } from 'node:sqlite'
 import { createAccounts } from './accounts.ts'
 import { createAlerts } from './alerts.ts'
 import { createCatalog } from './catalog.ts'
 import { createConsole } from './console.ts'
+import type { StateDatabase } from './database.ts'
 import { createEndUserSpending } from './end-users.ts'
 import { createHealth } from './health.ts'
 import { createJobs } from './jobs.ts'
@@ -14,7 +14,7 @@ import type { Operations, SubjectName, Subjects } from './subjects.ts'
 import { createTokens } from './tokens.ts'
 
 /** @param now epoch milliseconds */
-export function createOperations(db: DatabaseSync, now: () => number) {
+export function createOperations(db: StateDatabase, now: () => number) {
   const tokens = createTokens(db)
   const slots = createSlots(db)
   const endUsers = createEndUserSpending(db)

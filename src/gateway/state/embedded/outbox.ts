@@ -1,4 +1,3 @@
-import type { DatabaseSync } from 'node:sqlite'
 import type {
   EventClaiming,
   EventEnding,
@@ -7,7 +6,7 @@ import type {
   Outbox,
   WebhookEvent,
 } from '../../../contracts/outbox.ts'
-import { createPurge, query } from './database.ts'
+import { createPurge, type StateDatabase } from './database.ts'
 import type { Operations } from './subjects.ts'
 
 /** Most events in one list. */
@@ -24,7 +23,7 @@ export interface Events {
   readonly roundRobin: EventRoundRobin
 }
 
-export function createEvents(db: DatabaseSync): Events {
+export function createEvents(db: StateDatabase): Events {
   const roundRobin = createEventRoundRobin(db)
   const put = db.prepare(`
     INSERT INTO events (id, job_id, workspace, status, occurred_at_ms, attempts, next_at_ms, leased, again, body)
@@ -39,22 +38,17 @@ export function createEvents(db: DatabaseSync): Events {
   }
 }
 
-export function createOutbox(db: DatabaseSync, events: Events, now: () => number): Operations<Outbox> {
+export function createOutbox(db: StateDatabase, events: Events, now: () => number): Operations<Outbox> {
   const begin = createBeginning(db)
-  const list = query<EventView>(
-    db,
-    `SELECT ${EVENT}, next_at_ms AS nextAttemptAtMs, reason FROM events
+  const list = db.query<EventView>(`
+    SELECT ${EVENT}, next_at_ms AS nextAttemptAtMs, reason FROM events
     WHERE (:workspace IS NULL OR workspace = :workspace) AND (kept_until_ms IS NULL OR kept_until_ms > :nowMs)
-    ORDER BY occurred_at_ms DESC, rowid DESC LIMIT :limit + 0`,
-  )
-  const findEnd = query<Omit<WebhookEvent, 'attempts'>>(
-    db,
-    `SELECT event_id AS id, id AS jobId, workspace, status, ended_at_ms AS occurredAtMs FROM jobs
+    ORDER BY occurred_at_ms DESC, rowid DESC LIMIT :limit + 0`)
+  const findEnd = db.query<Omit<WebhookEvent, 'attempts'>>(`
+    SELECT event_id AS id, id AS jobId, workspace, status, ended_at_ms AS occurredAtMs FROM jobs
     WHERE id = ? AND event_id IS NOT NULL AND ended_at_ms IS NOT NULL
-      AND marked = 0 AND (expires_at_ms IS NULL OR expires_at_ms > ?)`,
-  )
-  const listGivenUp = query<Pick<GivenUp, 'workspace'>>(
-    db,
+      AND marked = 0 AND (expires_at_ms IS NULL OR expires_at_ms > ?)`)
+  const listGivenUp = db.query<Pick<GivenUp, 'workspace'>>(
     'SELECT workspace FROM events WHERE kept_until_ms > ?',
   )
   // An event that is on its way is not sent a second time meanwhile.
@@ -83,7 +77,7 @@ export function createOutbox(db: DatabaseSync, events: Events, now: () => number
 }
 
 /** Has an event delivered from its first attempt on, now. @returns false when there is none */
-function createBeginning(db: DatabaseSync): (jobId: string, nowMs: number) => boolean {
+function createBeginning(db: StateDatabase): (jobId: string, nowMs: number) => boolean {
   const begin = db.prepare(`
     UPDATE events SET attempts = 0, next_at_ms = ?, leased = 0, again = 0, kept_until_ms = NULL, reason = NULL
     WHERE job_id = ?`)
@@ -91,22 +85,20 @@ function createBeginning(db: DatabaseSync): (jobId: string, nowMs: number) => bo
 }
 
 function createClaim(
-  db: DatabaseSync,
+  db: StateDatabase,
   roundRobin: EventRoundRobin,
   now: () => number,
 ): Operations<Outbox>['claim'] {
-  const listLeases = query<{ readonly untilMs: number }>(
-    db,
-    `SELECT next_at_ms AS untilMs FROM events WHERE leased = 1 AND workspace = ? AND next_at_ms > ?
-    ORDER BY next_at_ms LIMIT ? + 0`,
-  )
-  const takeFirst = query<Omit<WebhookEvent, 'body'> & { readonly body: string | null }>(
-    db,
-    `UPDATE events SET attempts = iif(again = 1, 1, attempts + 1), again = 0, leased = 1, next_at_ms = :leaseUntilMs
+  const listLeases = db.query<{
+    readonly untilMs: number
+  }>(`
+    SELECT next_at_ms AS untilMs FROM events WHERE leased = 1 AND workspace = ? AND next_at_ms > ?
+    ORDER BY next_at_ms LIMIT ? + 0`)
+  const takeFirst = db.query<Omit<WebhookEvent, 'body'> & { readonly body: string | null }>(`
+    UPDATE events SET attempts = iif(again = 1, 1, attempts + 1), again = 0, leased = 1, next_at_ms = :leaseUntilMs
     WHERE job_id = (
       SELECT job_id FROM events WHERE workspace = :workspace AND next_at_ms <= :nowMs ORDER BY next_at_ms, rowid LIMIT 1
-    ) RETURNING ${EVENT}, body`,
-  )
+    ) RETURNING ${EVENT}, body`)
 
   /** Takes the workspace's next event; undefined when it has none that may be sent. */
   const take = (
@@ -146,14 +138,17 @@ interface EndDependencies {
   readonly now: () => number
 }
 
-function createEnd(db: DatabaseSync, { roundRobin, begin, now }: EndDependencies): Operations<Outbox>['end'] {
-  const find = query<{
+function createEnd(
+  db: StateDatabase,
+  { roundRobin, begin, now }: EndDependencies,
+): Operations<Outbox>['end'] {
+  const find = db.query<{
     readonly workspace: string
     readonly attempts: number
     readonly leased: number
     readonly again: number
     readonly next_at_ms: number | null
-  }>(db, 'SELECT workspace, attempts, leased, again, next_at_ms FROM events WHERE job_id = ?')
+  }>('SELECT workspace, attempts, leased, again, next_at_ms FROM events WHERE job_id = ?')
   const release = db.prepare(`
     UPDATE events SET leased = 0, reason = :reason, next_at_ms = :nextAtMs, kept_until_ms = :keptUntilMs
     WHERE job_id = :jobId`)
@@ -209,18 +204,14 @@ interface EventRoundRobin {
   note(workspace: string, failed: boolean): void
 }
 
-function createEventRoundRobin(db: DatabaseSync): EventRoundRobin {
-  const first = query<{ readonly workspace: string }>(
-    db,
-    `SELECT workspace FROM event_round_robin
-    WHERE ailing = ? AND wake_at_ms <= ? ORDER BY wake_at_ms, turn LIMIT 1`,
-  )
-  const find = query<{ readonly wake_at_ms: number | null }>(
-    db,
+function createEventRoundRobin(db: StateDatabase): EventRoundRobin {
+  const first = db.query<{ readonly workspace: string }>(`
+    SELECT workspace FROM event_round_robin
+    WHERE ailing = ? AND wake_at_ms <= ? ORDER BY wake_at_ms, turn LIMIT 1`)
+  const find = db.query<{ readonly wake_at_ms: number | null }>(
     'SELECT wake_at_ms FROM event_round_robin WHERE workspace = ?',
   )
-  const nextOf = query<{ readonly atMs: number | null }>(
-    db,
+  const nextOf = db.query<{ readonly atMs: number | null }>(
     'SELECT min(next_at_ms) AS atMs FROM events WHERE workspace = ? AND next_at_ms IS NOT NULL',
   )
   // Behind those that wake at the same millisecond.

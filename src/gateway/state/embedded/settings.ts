@@ -1,5 +1,5 @@
-import type { DatabaseSync } from 'node:sqlite'
 import type { WorkspaceSettings } from '../../../contracts/settings.ts'
+import type { StateDatabase } from './database.ts'
 import type { Operations } from './subjects.ts'
 
 type WebhookRow = {
@@ -10,7 +10,7 @@ type WebhookRow = {
   readonly previous_until_ms: number | null
 }
 
-export function createSettings(db: DatabaseSync, now: () => number): Operations<WorkspaceSettings> {
+export function createSettings(db: StateDatabase, now: () => number): Operations<WorkspaceSettings> {
   const findDomains = db.prepare('SELECT domains FROM audio_url_domains WHERE workspace = ?')
   const putDomains = db.prepare('INSERT OR REPLACE INTO audio_url_domains (workspace, domains) VALUES (?, ?)')
   const removeDomains = db.prepare('DELETE FROM audio_url_domains WHERE workspace = ?')

@@ -1,5 +1,4 @@
-import type { DatabaseSync } from 'node:sqlite'
-import { createPurge } from './database.ts'
+import { createPurge, type StateDatabase } from './database.ts'
 
 /**
  * `cancelled`: a call that must not begin any more. `usage`: a batch that was counted. `charged`: a job that was paid
@@ -15,7 +14,7 @@ export interface Tokens {
 }
 
 /** Remembers by their tokens what was done, so that it is not done again. */
-export function createTokens(db: DatabaseSync): Tokens {
+export function createTokens(db: StateDatabase): Tokens {
   const put = db.prepare(
     'INSERT OR REPLACE INTO tokens (workspace, token, purpose, until_ms) VALUES (?, ?, ?, ?)',
   )

@@ -8,6 +8,7 @@ import type { Failure } from '../../contracts/upstream.ts'
 import { classifyInside } from './failure.ts'
 import { MEANING_OF_CLOSE } from './failure-table.ts'
 import { parseObject } from './json.ts'
+import { groupWords } from './segments.ts'
 import { wantsSegments, wantsSpeakers, wantsWords } from './transcript-needs.ts'
 import { lackedFeatures } from './unsupported.ts'
 
@@ -177,6 +178,14 @@ export class LiveLog {
     this.#isLost = isMisplaced
     const final = this.#place(said, kept)
     return isMisplaced ? [final, MISPLACED] : [final]
+  }
+
+  /** The same in segments of its words. Its confidence is that of a text without any. */
+  finals({ words = [], start, end, confidence = null, ...said }: Said): readonly LiveEvent[] {
+    if (words.length === 0) return this.final({ ...said, start, end, confidence })
+    return groupWords(words, said.text).flatMap(({ segment, words: group }) =>
+      this.final({ ...said, ...segment, words: group }),
+    )
   }
 
   /** Whether no audio that was sent can be meant. */

@@ -9,7 +9,6 @@ import { objectsIn } from '../json.ts'
 import { languageCode, languageHint } from '../language.ts'
 import { closeFailure, LiveLog, NO_FRAMES, silence, UNREADABLE } from '../live.ts'
 import { fractionOf, secondsOf, spanOf } from '../numbers.ts'
-import { groupWords } from '../segments.ts'
 import { wantsSpeakers } from '../transcript-needs.ts'
 import { lackedFeatures } from '../unsupported.ts'
 import { policiesOf, REDACTED_LANGUAGES } from './redaction.ts'
@@ -248,11 +247,7 @@ class StreamingWire implements LiveWire {
     const finals =
       text === ''
         ? [this.log.partial(end, '')]
-        : words.length === 0
-          ? this.log.final({ start: this.log.settled, end: this.log.sent, text, ...turnFields })
-          : groupWords(words, text).flatMap(({ segment, words: group }) =>
-              this.log.final({ ...segment, ...turnFields, words: group }),
-            )
+        : this.log.finals({ start: this.log.settled, end: this.log.sent, text, words, ...turnFields })
     // A turn whose end was forced may go on at once.
     const silence = this.#finalizing.length > 0 ? 0 : this.#turnSilence
     return [

@@ -8,7 +8,6 @@ import { objectsIn } from '../json.ts'
 import { type LanguageHint, languageCode, languageHint } from '../language.ts'
 import { failureInside, LiveLog, NOTHING, type Received, socketUrl, UNREADABLE } from '../live.ts'
 import { secondsOf } from '../numbers.ts'
-import { groupWords } from '../segments.ts'
 import { wantsSpeakers } from '../transcript-needs.ts'
 import { lackedFeatures } from '../unsupported.ts'
 import { ENCODINGS, KEEP_ALIVE_MS, ROUNDING } from './live.ts'
@@ -253,13 +252,9 @@ class FluxWire implements LiveWire {
     const words = heard.map((word) => ({ ...word, start: place(word.start), end: place(word.end) }))
     const end = place(until)
     const finals =
-      words.length > 0
-        ? groupWords(words, text).flatMap(({ segment, words: group }) =>
-            this.log.final({ ...segment, language, words: group }),
-          )
-        : text === ''
-          ? [this.log.partial(end, '')]
-          : this.log.final({ start: place(from), end, text, language })
+      words.length === 0 && text === ''
+        ? [this.log.partial(end, '')]
+        : this.log.finals({ start: place(from), end, text, words, language })
     // The next turn may have begun within the last update.
     const settled = Math.max(words.at(-1)?.end ?? 0, end - UPDATE_SECONDS)
     return [...finals, ...this.log.settle(settled), this.log.utteranceEnd(end)]

@@ -9,7 +9,6 @@ import { asObject, objectsIn } from '../json.ts'
 import { languageCode } from '../language.ts'
 import { LiveLog, socketUrl, UNREADABLE } from '../live.ts'
 import { fractionOf, secondsOf } from '../numbers.ts'
-import { groupWords } from '../segments.ts'
 import { wantsSpeakers } from '../transcript-needs.ts'
 import { lackedFeatures } from '../unsupported.ts'
 import { readWord } from './transcript.ts'
@@ -197,13 +196,8 @@ class DeepgramWire implements LiveWire {
       const speaker = wantsSpeakers(this.#options) ? this.log.speaker(given) : undefined
       return speaker === undefined ? rest : { ...rest, speaker }
     })
-    if (named.length === 0) {
-      const confidence = fractionOf(best.confidence)
-      return this.log.final({ channel, start, end, text, language, confidence })
-    }
-    return groupWords(named, text).flatMap(({ segment, words: group }) =>
-      this.log.final({ channel, language, ...segment, words: group }),
-    )
+    const confidence = fractionOf(best.confidence)
+    return this.log.finals({ channel, start, end, text, words: named, language, confidence })
   }
 
   /** Words that are final on every channel are settled; all that was sent before a `Finalize` when it is answered. */

@@ -18,7 +18,6 @@ import {
   UNREADABLE,
 } from '../live.ts'
 import { fractionOf, spanOf } from '../numbers.ts'
-import { groupWords } from '../segments.ts'
 import { wantsSpeakers } from '../transcript-needs.ts'
 import { lackedFeatures } from '../unsupported.ts'
 import { elevenlabsHeaders, unlogged } from './wire.ts'
@@ -221,12 +220,7 @@ class ScribeWire implements LiveWire {
   #finalEvents(text: string, words: readonly Word[], heard: string | null): readonly LiveEvent[] {
     const language = heard ?? this.#language
     const end = this.#commits[0]?.end ?? this.log.sent
-    const finals =
-      words.length === 0
-        ? this.log.final({ start: this.log.settled, end, text, language })
-        : groupWords(words, text).flatMap(({ segment, words: group }) =>
-            this.log.final({ ...segment, language, words: group }),
-          )
+    const finals = this.log.finals({ start: this.log.settled, end, text, words, language })
     return [...finals, ...this.#answer(true), this.log.utteranceEnd(end)]
   }
 

@@ -1,6 +1,7 @@
 import type { JsonObject } from '../../contracts/json.ts'
+import type { Ending } from '../../contracts/provider.ts'
 import type { Failure, UpstreamReply, UpstreamStream } from '../../contracts/upstream.ts'
-import { classify, classifyInside, unusable } from './failure.ts'
+import { classify, classifyInside, failed, unusable } from './failure.ts'
 import { asObject, objectOf } from './json.ts'
 
 export function isGood({ status }: Pick<UpstreamReply, 'status'>): boolean {
@@ -19,6 +20,23 @@ export function goodObject(
   if (body === null) return { failure: unusable(reply, 'the answer of the provider is no JSON object') }
   const failure = errorInside(body, reply)
   return failure === null ? { body } : { failure }
+}
+
+/** A result, or why there is none. */
+export type Made<Result> = { readonly result: Result } | Failure
+
+/** The end of an operation. */
+export function endingOf<Result>(made: Made<Result>): Ending<Result> {
+  return 'result' in made ? { kind: 'done', result: made.result } : failed(made)
+}
+
+/** The end of an operation whose good answer is a JSON object. */
+export function readEnding<Result>(
+  reply: UpstreamReply,
+  read: (body: JsonObject) => Made<Result>,
+): Ending<Result> {
+  const good = goodObject(reply)
+  return endingOf('failure' in good ? good.failure : read(good.body))
 }
 
 /**

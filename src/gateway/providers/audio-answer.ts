@@ -1,11 +1,14 @@
 import type { SpeechResult } from '../../contracts/calls.ts'
 import type { Deltas } from '../../contracts/operations.ts'
 import type { Step, StreamReader } from '../../contracts/provider.ts'
-import type { UpstreamReply, UpstreamStream } from '../../contracts/upstream.ts'
-import { isGood } from './answer.ts'
+import type { Failure, UpstreamReply, UpstreamStream } from '../../contracts/upstream.ts'
+import { endingOf, isGood } from './answer.ts'
 import { classify, unusable } from './failure.ts'
 
-const NO_AUDIO = 'the answer of the provider is no audio'
+/** An answer, or what there is of it, that should be audio. */
+export function noAudio(head: Pick<UpstreamReply, 'status'>): Failure {
+  return unusable(head, 'the answer of the provider is no audio')
+}
 
 /**
  * Speech out of an answer whose body is the audio itself.
@@ -14,12 +17,10 @@ const NO_AUDIO = 'the answer of the provider is no audio'
  *        that it is audio
  */
 export function readAudio(reply: UpstreamReply, mediaType: string | null): Step<SpeechResult> {
-  if (!isGood(reply)) return { kind: 'failed', failure: classify(reply) }
+  if (!isGood(reply)) return endingOf(classify(reply))
   const empty = reply.body.every((chunk) => chunk.byteLength === 0)
-  if (mediaType === null || empty || isText(reply)) {
-    return { kind: 'failed', failure: unusable(reply, NO_AUDIO) }
-  }
-  return { kind: 'done', result: { audio: reply.body, mediaType } }
+  const isAudio = mediaType !== null && !empty && !isText(reply)
+  return endingOf(isAudio ? { result: { audio: reply.body, mediaType } } : noAudio(reply))
 }
 
 /** The same, chunk by chunk. What has gone out is not kept: the result holds no audio. */
@@ -28,7 +29,7 @@ export function audioReader(
   mediaType: string | null,
 ): StreamReader<SpeechResult, Deltas['speech']> {
   if (mediaType === null || isText(head)) {
-    const failure = () => unusable(head, NO_AUDIO)
+    const failure = () => noAudio(head)
     return { push: failure, end: failure }
   }
   let receivedBytes = 0
@@ -37,7 +38,7 @@ export function audioReader(
       receivedBytes += chunk.byteLength
       return chunk.byteLength === 0 ? [] : [{ bytes: chunk, mediaType }]
     },
-    end: () => (receivedBytes === 0 ? unusable(head, NO_AUDIO) : { result: { audio: [], mediaType } }),
+    end: () => (receivedBytes === 0 ? noAudio(head) : { result: { audio: [], mediaType } }),
   }
 }
 

@@ -9,9 +9,9 @@ import type {
 } from '../../contracts/chat.ts'
 import { choicesAsked, extraValue, type WithExtras } from '../../contracts/extras.ts'
 import type { Logprobs } from '../../contracts/logprobs.ts'
-import type { Ending } from '../../contracts/provider.ts'
-import type { Failure, UpstreamReply } from '../../contracts/upstream.ts'
+import type { UpstreamReply } from '../../contracts/upstream.ts'
 import type { TokenUsage } from '../../contracts/usage.ts'
+import type { Made } from './answer.ts'
 import { unusable } from './failure.ts'
 
 /** The parts of a request that decide what the answer must hold. */
@@ -55,16 +55,13 @@ export function settleChat(
   answer: ChatAnswer | null,
   { call, audioMediaType, warnings }: AskedOf,
   head: Pick<UpstreamReply, 'status'>,
-): { readonly result: ChatResult } | { readonly failure: Failure } {
-  if (answer === null) {
-    return { failure: unusable(head, 'the answer of the provider is no chat completion') }
-  }
+): Made<ChatResult> {
+  if (answer === null) return unusable(head, 'the answer of the provider is no chat completion')
   const { usage, others = NONE, facts = null } = answer
-  if (others.length + 1 < choicesAsked(call)) {
-    return { failure: unusable(head, 'the answer lacks choices that were asked for') }
-  }
+  if (others.length + 1 < choicesAsked(call))
+    return unusable(head, 'the answer lacks choices that were asked for')
   const lack = lackOf(answer, call) ?? firstLack(others, call)
-  if (lack !== null) return { failure: unusable(head, lack) }
+  if (lack !== null) return unusable(head, lack)
   const first = choiceOf(answer, call, audioMediaType)
   const more = others.length === 0 ? {} : { others: others.map((one) => choiceOf(one, call, audioMediaType)) }
   return { result: { ...first, ...more, ...(facts === null ? {} : { facts }), usage, warnings } }
@@ -100,13 +97,6 @@ function choiceOf(answer: ChoiceAnswer, { modalities }: AskedOf['call'], mediaTy
     audio: audio === '' ? null : { base64: audio, media_type: mediaType },
     ...(logprobs === null ? {} : { logprobs }),
   }
-}
-
-/** Turns the result of `settleChat` into the end of an operation. */
-export function chatEnding(settled: ReturnType<typeof settleChat>): Ending<ChatResult> {
-  return 'result' in settled
-    ? { kind: 'done', result: settled.result }
-    : { kind: 'failed', failure: settled.failure }
 }
 
 /** OpenAI says `stop` when a tool was forced; the caller is told the same whichever way the call came about. */

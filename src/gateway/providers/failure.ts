@@ -73,6 +73,11 @@ export function refused(reason: string, why: RejectionReason = 'unsupported_opti
   return { kind: 'model', status: null, reason, retryAfterMs: null, providerMessage: null, rejection }
 }
 
+/** The end of an operation that has failed. */
+export function failed(failure: Failure): { readonly kind: 'failed'; readonly failure: Failure } {
+  return { kind: 'failed', failure }
+}
+
 function meaningOf(status: number, { codes, param, message }: Complaint): Meaning {
   // Groq and OpenAI have the code of a rate also for one request that is over it by itself, and can never pass.
   if (/^Request too large for /.test(message ?? '')) return { kind: 'limit', reason: 'too_large' }

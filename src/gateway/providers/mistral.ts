@@ -11,9 +11,10 @@ import type { JsonObject } from '../../contracts/json.ts'
 import type { Deltas } from '../../contracts/operations.ts'
 import type { Operation, Provider, StreamReader, Target, Unsupported } from '../../contracts/provider.ts'
 import type { Failure, UpstreamStream } from '../../contracts/upstream.ts'
-import { brokenOff, goodObject } from './answer.ts'
+import { brokenOff, type Made, readEnding } from './answer.ts'
+import { noAudio } from './audio-answer.ts'
 import { base64Bytes } from './base64-bytes.ts'
-import { classify, refused, unusable } from './failure.ts'
+import { classify, failed, refused, unusable } from './failure.ts'
 import { encodeForm, type FormField } from './form.ts'
 import { asObject, objectsIn } from './json.ts'
 import { JsonEvents } from './json-events.ts'
@@ -23,7 +24,13 @@ import { quantityOf, secondsOf, spanOf } from './numbers.ts'
 import { embeddingsOperation } from './openai/embeddings.ts'
 import { bearerHeaders, jsonRequest, modelsOperation } from './openai/wire.ts'
 import { labelSpeakers } from './speakers.ts'
-import { lackOf, untimedWarnings, wantsSegments, wantsSpeakers, wantsWords } from './transcript-needs.ts'
+import {
+  untimedWarnings,
+  wantsSegments,
+  wantsSpeakers,
+  wantsWords,
+  wholeTranscript,
+} from './transcript-needs.ts'
 import { lackedFeatures, unsent, unsupportedField, unsupportedTokens } from './unsupported.ts'
 
 type Head = Pick<UpstreamStream, 'status' | 'headers'>
@@ -56,12 +63,7 @@ const SPEECH_MEDIA_TYPES: ReadonlyMap<string, string> = new Map([
 const transcription: Operation<TranscriptionCall, TranscriptionResult, string> = {
   unsupported: ({ options }) => unsupportedOptions(options),
   start: (call, target) => transcribe(call, target, []),
-  next(_state, reply, call) {
-    const answer = goodObject(reply)
-    if ('failure' in answer) return { kind: 'failed', failure: answer.failure }
-    const result = readTranscript(answer.body, call, reply)
-    return 'kind' in result ? { kind: 'failed', failure: result } : { kind: 'done', result }
-  },
+  next: (_state, reply, call) => readEnding(reply, (body) => readTranscript(body, call, reply)),
   // A form without its end is no request; the price is for the minutes that were transcribed.
   billsWholeBody: {
     source:
@@ -81,13 +83,13 @@ const transcription: Operation<TranscriptionCall, TranscriptionResult, string> =
 const speech: Operation<SpeechCall, SpeechResult, Deltas['speech']> = {
   unsupported: unsupportedSpeech,
   start: (call, target) => speak(call, target, false),
-  next(_state, reply, call) {
-    const answer = goodObject(reply)
-    if ('failure' in answer) return { kind: 'failed', failure: answer.failure }
-    const audio = base64Bytes(answer.body.audio_data)
-    if (audio === null) return { kind: 'failed', failure: noAudio(reply) }
-    return { kind: 'done', result: { audio: [audio], mediaType: speechMediaType(call) } }
-  },
+  next: (_state, reply, call) =>
+    readEnding(reply, (body) => {
+      const audio = base64Bytes(body.audio_data)
+      return audio === null
+        ? noAudio(reply)
+        : { result: { audio: [audio], mediaType: speechMediaType(call) } }
+    }),
   streamed: {
     start: (call, target) => speak(call, target, true),
     refused: classify,
@@ -106,7 +108,7 @@ const embeddings: Operation<EmbeddingsCall, EmbeddingsResult> = {
     if (issue !== null) return unsent(issue)
     return call.dimensions === null
       ? embed.start(call, target)
-      : { kind: 'failed', failure: refused('dimensions: must be left out for this provider') }
+      : failed(refused('dimensions: must be left out for this provider'))
   },
 }
 
@@ -170,7 +172,7 @@ function readTranscript(
   { text, language, segments, usage }: JsonObject,
   { audio, options }: TranscriptionCall,
   head: Head,
-): TranscriptionResult | Failure {
+): Made<TranscriptionResult> {
   if (typeof text !== 'string') return unusable(head, 'the answer of the provider is no transcript')
   const { prompt_audio_seconds: seconds, completion_tokens: tokens } = asObject(usage) ?? {}
   if (isHollow(text, audio.durationSeconds ?? secondsOf(seconds), tokens)) {
@@ -179,7 +181,7 @@ function readTranscript(
   const items = objectsIn(segments)
   const spoken = items.flatMap((item) => readSegment(item, options))
   spoken.sort((a, b) => a.start - b.start)
-  const result: TranscriptionResult = {
+  const transcript = {
     text: text.trim(),
     language: typeof language === 'string' ? languageCode(language) : null,
     languageConfidence: null,
@@ -190,8 +192,7 @@ function readTranscript(
     ),
     warnings: [...hintOf(options).warnings, ...untimedWarnings('segments', items, 'text', spoken.length)],
   }
-  const lack = lackOf(result, options)
-  return lack === null ? result : unusable(head, lack)
+  return wholeTranscript(transcript, options, head)
 }
 
 /**
@@ -235,8 +236,7 @@ class TranscriptReader implements StreamReader<TranscriptionResult, string> {
   end(): { readonly result: TranscriptionResult } | Failure {
     if (this.#done === null) return brokenOff(this.#head)
     const body = { ...this.#done, language: this.#done.language ?? this.#language }
-    const result = readTranscript(body, this.#call, this.#head)
-    return 'kind' in result ? result : { result }
+    return readTranscript(body, this.#call, this.#head)
   }
 
   #read(event: JsonObject): string[] {
@@ -273,10 +273,6 @@ function unsupportedSpeech({ response_format: format, speed }: SpeechCall): Unsu
 
 function speechMediaType({ response_format: format }: SpeechCall): string {
   return SPEECH_MEDIA_TYPES.get(format ?? DEFAULT_FORMAT) ?? 'application/octet-stream'
-}
-
-function noAudio(head: Head): Failure {
-  return unusable(head, 'the answer of the provider is no audio')
 }
 
 /** `speech.audio.delta`, each with audio in base64 of its own, until `speech.audio.done`. */

@@ -1,7 +1,7 @@
 import type { Operation, Target } from '../../contracts/provider.ts'
 import type { UpstreamReply } from '../../contracts/upstream.ts'
 import { isGood } from './answer.ts'
-import { classify, unusable } from './failure.ts'
+import { classify, failed, unusable } from './failure.ts'
 
 /** How a protocol is asked for its models, or for whatever it has in place of such a list. */
 export interface ModelListing {
@@ -21,11 +21,9 @@ export function modelList({ path, headers, names }: ModelListing): Operation<nul
       state: null,
     }),
     next(_state, reply) {
-      if (!isGood(reply)) return { kind: 'failed', failure: classify(reply) }
+      if (!isGood(reply)) return failed(classify(reply))
       const given = names(reply)
-      if (given === null) {
-        return { kind: 'failed', failure: unusable(reply, 'the answer of the provider is no list of models') }
-      }
+      if (given === null) return failed(unusable(reply, 'the answer of the provider is no list of models'))
       return { kind: 'done', result: [...new Set(given.filter((name) => typeof name === 'string'))] }
     },
   }

@@ -3,7 +3,7 @@ import type { JsonObject } from '../../contracts/json.ts'
 import type { Operation, Provider, Step, Target } from '../../contracts/provider.ts'
 import type { Failure, FailureKind, UpstreamReply, UpstreamRequest } from '../../contracts/upstream.ts'
 import { isGood } from './answer.ts'
-import { refused } from './failure.ts'
+import { failed, refused } from './failure.ts'
 import { asObject, objectOf } from './json.ts'
 import { modelList } from './model-list.ts'
 import { quantityOf } from './numbers.ts'
@@ -50,7 +50,7 @@ const video: Operation<VideoCall, VideoResult> = {
   takesSeed: true,
   start(call, target) {
     const body = encodeTask(call, target)
-    if (typeof body === 'string') return failedVideo(refused(body))
+    if (typeof body === 'string') return failed(refused(body))
     const request: UpstreamRequest = {
       method: 'POST',
       url: `${target.baseUrl}/text_to_video`,
@@ -65,7 +65,7 @@ const video: Operation<VideoCall, VideoResult> = {
     const request = taskRequest('GET', job, target)
     const again = (troubles: number) => ({ ...job, troubles })
     const trouble = pollTrouble<VideoResult>(reply, job, { request, everyMs: POLL_MS, again })
-    if (trouble?.kind === 'failed') return failedVideo(videoLost(reply, trouble.failure))
+    if (trouble?.kind === 'failed') return failed(videoLost(reply, trouble.failure))
     return trouble ?? readTask(job, reply, call, target)
   },
   resume(state, target) {
@@ -141,7 +141,7 @@ function taskRequest(method: 'GET' | 'DELETE', { id }: VideoJob, target: Target)
 function ordered(reply: UpstreamReply, target: Target): Step<VideoResult> {
   const id = isGood(reply) ? objectOf(reply)?.id : null
   const job = readVideoJob({ id, everyMs: POLL_MS, troubles: 0 })
-  return job === null ? failedVideo(orderFailure(reply)) : poll(job, target)
+  return job === null ? failed(orderFailure(reply)) : poll(job, target)
 }
 
 function poll(job: VideoJob, target: Target): Step<VideoResult> {
@@ -152,9 +152,9 @@ function poll(job: VideoJob, target: Target): Step<VideoResult> {
 function readTask(job: VideoJob, reply: UpstreamReply, call: VideoCall, target: Target): Step<VideoResult> {
   const body = objectOf(reply) ?? {}
   if (WAITING.has(body.status)) return poll(job, target)
-  if (body.status === 'FAILED' || body.status === 'CANCELLED') return failedVideo(taskFailure(body, reply))
+  if (body.status === 'FAILED' || body.status === 'CANCELLED') return failed(taskFailure(body, reply))
   const urls = Array.isArray(body.output) ? body.output.filter(isUrl) : []
-  if (body.status !== 'SUCCEEDED' || urls.length === 0) return failedVideo(videoLost(reply))
+  if (body.status !== 'SUCCEEDED' || urls.length === 0) return failed(videoLost(reply))
   const seedless = call.seed !== null && !SEEDED.test(target.model)
   const result = {
     videos: urls.map((url) => ({ kind: 'url', url, media_type: 'video/mp4' }) as const),
@@ -184,8 +184,4 @@ function taskFailure({ failure, failureCode: code, status }: JsonObject, reply: 
     retryAfterMs: null,
     providerMessage: said === '' ? null : said.slice(0, SAID_MAX_LENGTH),
   }
-}
-
-function failedVideo(failure: Failure): Step<VideoResult> & { readonly kind: 'failed' } {
-  return { kind: 'failed', failure }
 }

@@ -1,5 +1,8 @@
 import type { Feature, TranscriptionOptions, TranscriptionResult } from '../../contracts/calls.ts'
 import type { JsonObject } from '../../contracts/json.ts'
+import type { UpstreamReply } from '../../contracts/upstream.ts'
+import type { Made } from './answer.ts'
+import { unusable } from './failure.ts'
 
 /** Features that a transcription requires, by its options and by its answer's format. */
 export function requiredFeatures(options: TranscriptionOptions): Feature[] {
@@ -47,6 +50,17 @@ export function lackOf(
     return lacks('speakers')
   const channelled = [...segments, ...words].some(({ channel }) => channel !== undefined)
   return options.multichannel && !channelled ? lacks('channels') : null
+}
+
+/** The transcript of an answer, if it has all that was asked for. @param read null: there is no text in the answer */
+export function wholeTranscript(
+  read: TranscriptionResult | null,
+  options: TranscriptionOptions,
+  head: Pick<UpstreamReply, 'status'>,
+): Made<TranscriptionResult> {
+  if (read === null) return unusable(head, 'the answer of the provider is no transcript')
+  const lack = lackOf(read, options)
+  return lack === null ? { result: read } : unusable(head, lack)
 }
 
 /**

@@ -1,8 +1,7 @@
 import type { Feature, Redaction } from '../../contracts/calls.ts'
 import type { EmbeddingsCall } from '../../contracts/generation.ts'
 import type { Unsupported } from '../../contracts/provider.ts'
-import type { Failure } from '../../contracts/upstream.ts'
-import { refused } from './failure.ts'
+import { failed, refused } from './failure.ts'
 
 /** Each feature as the reasons of failures name it. */
 const FEATURE_NAMES: Readonly<Record<Feature, string>> = {
@@ -54,8 +53,7 @@ export function unsupportedTokens({ input }: Pick<EmbeddingsCall, 'input'>): Uns
 }
 
 /** The failure of a call that cannot be sent, for a `start` that fails closed. */
-export function unsent(unsupported: Unsupported): { readonly kind: 'failed'; readonly failure: Failure } {
+export function unsent(unsupported: Unsupported) {
   const { reason } = unsupported
-  const named = unsupported.why === 'field' ? `${unsupported.param}: ${reason}` : reason
-  return { kind: 'failed', failure: refused(named) }
+  return failed(refused(unsupported.why === 'field' ? `${unsupported.param}: ${reason}` : reason))
 }

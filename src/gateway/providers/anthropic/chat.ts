@@ -4,9 +4,9 @@ import { extraValue } from '../../../contracts/extras.ts'
 import type { JsonObject } from '../../../contracts/json.ts'
 import type { Operation, Target } from '../../../contracts/provider.ts'
 import type { UpstreamReply, UpstreamRequest } from '../../../contracts/upstream.ts'
-import { goodObject } from '../answer.ts'
-import { type ChatAnswer, chatEnding, settleChat, strictWarnings } from '../chat-answer.ts'
-import { classify, refused } from '../failure.ts'
+import { readEnding } from '../answer.ts'
+import { type ChatAnswer, settleChat, strictWarnings } from '../chat-answer.ts'
+import { classify, failed, refused } from '../failure.ts'
 import { readMessage } from './answer.ts'
 import { encodeMessages } from './messages.ts'
 import { MessageStreamReader } from './stream.ts'
@@ -53,7 +53,7 @@ const CONTINUING = /-4-5(-|$)/
 export function messagesOperation(): Operation<ChatCall, ChatResult, ChatDelta> {
   const startWith = (call: ChatCall, target: Target, stream: boolean) => {
     const encoded = encodeChat(call, target, stream)
-    if ('failure' in encoded) return { kind: 'failed', failure: encoded.failure } as const
+    if ('failure' in encoded) return failed(encoded.failure)
     const body = [Buffer.from(JSON.stringify(encoded.body))]
     const url = `${target.baseUrl}/v1/messages`
     const headers = { ...requestHeaders(target), 'content-type': 'application/json' }
@@ -63,11 +63,8 @@ export function messagesOperation(): Operation<ChatCall, ChatResult, ChatDelta> 
   return {
     takesExtra: ({ name }) => name === 'parallel_tool_calls',
     start: (call, target) => startWith(call, target, false),
-    next(_state, reply, call, target) {
-      const answer = goodObject(reply)
-      if ('failure' in answer) return { kind: 'failed', failure: answer.failure }
-      return chatEnding(settle(readMessage(answer.body), call, target, reply))
-    },
+    next: (_state, reply, call, target) =>
+      readEnding(reply, (body) => settle(readMessage(body), call, target, reply)),
     streamed: {
       start: (call, target) => startWith(call, target, true),
       refused: classify,

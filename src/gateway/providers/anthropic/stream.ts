@@ -2,7 +2,7 @@ import type { ChatDelta, ChatResult } from '../../../contracts/chat.ts'
 import type { JsonObject } from '../../../contracts/json.ts'
 import type { StreamReader } from '../../../contracts/provider.ts'
 import type { Failure, UpstreamStream } from '../../../contracts/upstream.ts'
-import { brokenOff } from '../answer.ts'
+import { brokenOff, type Made } from '../answer.ts'
 import { type ChatAnswer, newCallId } from '../chat-answer.ts'
 import { unusable } from '../failure.ts'
 import { asObject } from '../json.ts'
@@ -11,7 +11,6 @@ import { TextPieces } from '../text-pieces.ts'
 import { beginToolCall, finishReasonOf, readCounts, tokenUsage } from './answer.ts'
 
 type Head = Pick<UpstreamStream, 'status' | 'headers'>
-type Settled = { readonly result: ChatResult } | { readonly failure: Failure }
 
 /**
  * The events of a streamed message, https://platform.claude.com/docs/en/build-with-claude/streaming: blocks, each
@@ -20,7 +19,7 @@ type Settled = { readonly result: ChatResult } | { readonly failure: Failure }
  */
 export class MessageStreamReader implements StreamReader<ChatResult, ChatDelta> {
   readonly #head: Head
-  readonly #settle: (answer: ChatAnswer | null) => Settled
+  readonly #settle: (answer: ChatAnswer | null) => Made<ChatResult>
   readonly #events: JsonEvents
   readonly #text = new TextPieces()
   readonly #calls: { readonly id: string; readonly name: string; readonly input: TextPieces }[] = []
@@ -30,7 +29,7 @@ export class MessageStreamReader implements StreamReader<ChatResult, ChatDelta> 
   #stopReason: unknown = null
 
   /** @param settle holds the whole answer against what was asked for */
-  constructor(head: Head, settle: (answer: ChatAnswer | null) => Settled) {
+  constructor(head: Head, settle: (answer: ChatAnswer | null) => Made<ChatResult>) {
     this.#head = head
     this.#events = new JsonEvents(head, ({ type }) => type === 'message_stop')
     this.#settle = settle
@@ -46,7 +45,7 @@ export class MessageStreamReader implements StreamReader<ChatResult, ChatDelta> 
 
   end(): { readonly result: ChatResult } | Failure {
     if (!this.#events.done) return brokenOff(this.#head)
-    const settled = this.#settle({
+    return this.#settle({
       text: this.#text.whole,
       refusal: '',
       toolCalls: this.#calls.map(({ id, name, input }) => ({ id, name, arguments: input.whole || '{}' })),
@@ -54,7 +53,6 @@ export class MessageStreamReader implements StreamReader<ChatResult, ChatDelta> 
       audioBase64: '',
       usage: tokenUsage(this.#counts),
     })
-    return 'result' in settled ? settled : settled.failure
   }
 
   #read(event: JsonObject): Exclude<ChatDelta, { readonly type: 'audio' }> | null {

@@ -3,11 +3,11 @@ import type { TranscriptionCall, TranscriptionResult } from '../../../contracts/
 import type { JsonObject } from '../../../contracts/json.ts'
 import type { Ending, Operation, Step, Target } from '../../../contracts/provider.ts'
 import type { Failure, UpstreamReply, UpstreamRequest } from '../../../contracts/upstream.ts'
-import { isGood } from '../answer.ts'
-import { classify, classifyInside, unusable } from '../failure.ts'
+import { endingOf, isGood } from '../answer.ts'
+import { classify, classifyInside, failed, unusable } from '../failure.ts'
 import { asObject, objectOf } from '../json.ts'
 import { pollTrouble } from '../poll.ts'
-import { lackOf } from '../transcript-needs.ts'
+import { wholeTranscript } from '../transcript-needs.ts'
 import { unsent } from '../unsupported.ts'
 import { isUnredacted } from './redaction.ts'
 import { encodeTranscript, unsupported, warningsOf } from './request.ts'
@@ -67,7 +67,7 @@ export const transcription: Operation<TranscriptionCall, TranscriptionResult> = 
     const state = given as State
     if (state.stage === 'upload') return createFrom(reply, call, target)
     if (state.stage === 'create') {
-      return isGood(reply) ? look(reply, null, call, target) : failedTranscription(classify(reply))
+      return isGood(reply) ? look(reply, null, call, target) : failed(classify(reply))
     }
     if (state.stage === 'delete') return isGood(reply) ? state.ending : undeleted(state.ending)
     const trouble = pollTrouble<TranscriptionResult>(reply, state, {
@@ -102,12 +102,11 @@ export function requestHeaders({ credential }: Target): Record<string, string> {
 /** Continues with the URL that the answer to the upload names. */
 function createFrom(reply: UpstreamReply, call: TranscriptionCall, target: Target): TranscriptionStep {
   // A 422 is a passing trouble of theirs: https://www.assemblyai.com/blog/customer-issues-retrying-requests
-  if (reply.status === 422)
-    return failedTranscription({ ...classify(reply), kind: 'server', reason: 'the upload failed' })
-  if (!isGood(reply)) return failedTranscription(classify(reply))
+  if (reply.status === 422) return failed({ ...classify(reply), kind: 'server', reason: 'the upload failed' })
+  if (!isGood(reply)) return failed(classify(reply))
   const { upload_url: url } = objectOf(reply) ?? {}
   if (typeof url !== 'string' || url === '' || url.length > UPLOAD_URL_MAX_LENGTH) {
-    return failedTranscription(unusable(reply, 'the answer of the provider is no upload'))
+    return failed(unusable(reply, 'the answer of the provider is no upload'))
   }
   return createTranscript(url, call, target)
 }
@@ -132,7 +131,7 @@ function look(
   const body = objectOf(reply)
   const id = state?.id ?? transcriptId(body)
   if (body === null || id === null)
-    return failedTranscription(unusable(reply, 'the answer of the provider is no transcript'))
+    return failed(unusable(reply, 'the answer of the provider is no transcript'))
   if (body.status === 'queued' || body.status === 'processing') {
     return poll(id, Math.min((state?.polls ?? 0) + 1, POLLS_COUNTED), target)
   }
@@ -163,14 +162,12 @@ function transcriptionEnding(
   call: TranscriptionCall,
   target: Target,
 ): TranscriptionEnding {
-  if (body.status === 'error') return failedTranscription(replyFailure(body.error, reply))
+  if (body.status === 'error') return failed(replyFailure(body.error, reply))
   const { options } = call
-  const result = body.status === 'completed' ? readTranscript(body, options, warningsOf(call, target)) : null
-  if (result === null)
-    return failedTranscription(unusable(reply, 'the answer of the provider is no transcript'))
-  const unredacted = result.text !== '' && isUnredacted(body, options)
-  const lack = unredacted ? 'the answer lacks the redaction that was asked for' : lackOf(result, options)
-  return lack === null ? { kind: 'done', result } : failedTranscription(unusable(reply, lack))
+  const read = body.status === 'completed' ? readTranscript(body, options, warningsOf(call, target)) : null
+  if (read !== null && read.text !== '' && isUnredacted(body, options))
+    return failed(unusable(reply, 'the answer lacks the redaction that was asked for'))
+  return endingOf(wholeTranscript(read, options, reply))
 }
 
 /** A transcript that failed, in an answer of 200: what is not known to be the provider's fault is the audio's. */
@@ -186,10 +183,6 @@ function undeleted(ending: TranscriptionEnding): TranscriptionEnding {
   if (ending.kind === 'failed') return ending
   const warnings = [...ending.result.warnings, 'the transcript could not be deleted at the provider']
   return { kind: 'done', result: { ...ending.result, warnings } }
-}
-
-function failedTranscription(failure: Failure): TranscriptionEnding {
-  return { kind: 'failed', failure }
 }
 
 /** The provider's number becomes part of an address, so that it must be nothing else. */

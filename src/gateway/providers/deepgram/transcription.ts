@@ -5,11 +5,11 @@ import type {
 } from '../../../contracts/calls.ts'
 import type { Operation, Step, Target, Unsupported } from '../../../contracts/provider.ts'
 import type { UpstreamReply } from '../../../contracts/upstream.ts'
-import { goodObject } from '../answer.ts'
+import { readEnding } from '../answer.ts'
 import { unusable } from '../failure.ts'
 import { FILE_MEDIA_TYPES } from '../form.ts'
 import { type LanguageHint, languageCode, languageHint, SEVERAL_LANGUAGES } from '../language.ts'
-import { lackOf, wantsSegments, wantsSpeakers } from '../transcript-needs.ts'
+import { wantsSegments, wantsSpeakers, wholeTranscript } from '../transcript-needs.ts'
 import { lackedFeatures, unsent, unsupportedField } from '../unsupported.ts'
 import { languagesHeard, readListening } from './transcript.ts'
 import { deepgramHeaders, optOut } from './wire.ts'
@@ -138,18 +138,13 @@ function decodeReply(
   options: TranscriptionOptions,
   { model }: Pick<Target, 'model'>,
 ): Step<TranscriptionResult> {
-  const answer = goodObject(reply)
-  if ('failure' in answer) return { kind: 'failed', failure: answer.failure }
-  const { body } = answer
-  const single = options.language === SEVERAL_LANGUAGES && !wantsSeveral(options, model)
-  const warnings = [...hintOf(options).warnings, ...(single ? [ONE_LANGUAGE] : [])]
-  const result = readListening(body, options, { model, warnings })
-  if (result === null) {
-    return { kind: 'failed', failure: unusable(reply, 'the answer of the provider is no transcript') }
-  }
-  const lacking = lackOf(result, options) ?? unredacted(languagesHeard(body, options), options)
-  if (lacking !== null) return { kind: 'failed', failure: unusable(reply, lacking) }
-  return { kind: 'done', result }
+  return readEnding(reply, (body) => {
+    const single = options.language === SEVERAL_LANGUAGES && !wantsSeveral(options, model)
+    const warnings = [...hintOf(options).warnings, ...(single ? [ONE_LANGUAGE] : [])]
+    const made = wholeTranscript(readListening(body, options, { model, warnings }), options, reply)
+    const lacking = 'result' in made ? unredacted(languagesHeard(body, options), options) : null
+    return lacking === null ? made : unusable(reply, lacking)
+  })
 }
 
 /** Audio that turned out to be in a language whose entities the provider does not know has not been redacted. */

@@ -3,7 +3,8 @@ import type { JsonObject } from '../../../contracts/json.ts'
 import type { Deltas } from '../../../contracts/operations.ts'
 import type { Step, StreamReader } from '../../../contracts/provider.ts'
 import type { Failure, UpstreamReply, UpstreamStream } from '../../../contracts/upstream.ts'
-import { brokenOff, errorInside, goodObject } from '../answer.ts'
+import { brokenOff, errorInside, readEnding } from '../answer.ts'
+import { noAudio } from '../audio-answer.ts'
 import { base64Bytes } from '../base64-bytes.ts'
 import { unusable } from '../failure.ts'
 import { asObject, parseObject } from '../json.ts'
@@ -16,14 +17,13 @@ type Head = Pick<UpstreamStream, 'status' | 'headers'>
  * https://elevenlabs.io/docs/api-reference/text-to-speech/convert-with-timestamps
  */
 export function readTimed(reply: UpstreamReply, mediaType: string): Step<SpeechResult> {
-  const good = goodObject(reply)
-  if ('failure' in good) return { kind: 'failed', failure: good.failure }
-  const piece = pieceOf(good.body, reply, mediaType)
-  if ('kind' in piece) return { kind: 'failed', failure: piece }
-  const { bytes, times } = piece
-  if (bytes.byteLength === 0) return { kind: 'failed', failure: noAudio(reply) }
-  if (times === undefined) return { kind: 'failed', failure: noTimes(reply) }
-  return { kind: 'done', result: { audio: [bytes], mediaType, times } }
+  return readEnding(reply, (body) => {
+    const piece = pieceOf(body, reply, mediaType)
+    if ('kind' in piece) return piece
+    const { bytes, times } = piece
+    if (bytes.byteLength === 0) return noAudio(reply)
+    return times === undefined ? noTimes(reply) : { result: { audio: [bytes], mediaType, times } }
+  })
 }
 
 /**
@@ -112,10 +112,6 @@ function isText(value: unknown): value is string {
 
 function isTime(value: unknown): value is number {
   return quantityOf(value) !== null
-}
-
-function noAudio(head: Head): Failure {
-  return unusable(head, 'the answer of the provider is no audio')
 }
 
 function noTimes(head: Head): Failure {

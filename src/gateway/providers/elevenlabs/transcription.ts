@@ -6,11 +6,11 @@ import type {
 } from '../../../contracts/calls.ts'
 import type { Operation, Step, Target, Unsupported } from '../../../contracts/provider.ts'
 import type { UpstreamReply } from '../../../contracts/upstream.ts'
-import { goodObject } from '../answer.ts'
+import { readEnding } from '../answer.ts'
 import { unusable } from '../failure.ts'
 import { encodeAudioForm, type FormField } from '../form.ts'
 import { type LanguageHint, languageHint } from '../language.ts'
-import { lackOf, wantsSegments, wantsSpeakers, wantsWords } from '../transcript-needs.ts'
+import { wantsSegments, wantsSpeakers, wantsWords, wholeTranscript } from '../transcript-needs.ts'
 import { lackedFeatures, unsent, unsupportedField } from '../unsupported.ts'
 import { readTranscripts } from './transcript.ts'
 import { elevenlabsHeaders, unlogged } from './wire.ts'
@@ -112,16 +112,11 @@ function unsupported({ options }: TranscriptionCall, { model }: Target): Unsuppo
 }
 
 function decodeReply(reply: UpstreamReply, { audio, options }: TranscriptionCall): Step<TranscriptionResult> {
-  const answer = goodObject(reply)
-  if ('failure' in answer) return { kind: 'failed', failure: answer.failure }
-  const { body } = answer
-  const result = readTranscripts(body, options, hintOf(options).warnings)
-  if (result === null) {
-    return { kind: 'failed', failure: unusable(reply, 'the answer of the provider is no transcript') }
-  }
-  // The provider answers for mono audio as if no channels had been asked for.
-  const merged = options.multichannel && body.transcripts === undefined && (audio.channels ?? 1) > 1
-  const lacking = merged ? 'the answer lacks the channels that were asked for' : lackOf(result, options)
-  if (lacking !== null) return { kind: 'failed', failure: unusable(reply, lacking) }
-  return { kind: 'done', result }
+  return readEnding(reply, (body) => {
+    const read = readTranscripts(body, options, hintOf(options).warnings)
+    // The provider answers for mono audio as if no channels had been asked for.
+    const merged = options.multichannel && body.transcripts === undefined && (audio.channels ?? 1) > 1
+    if (read !== null && merged) return unusable(reply, 'the answer lacks the channels that were asked for')
+    return wholeTranscript(read, options, reply)
+  })
 }

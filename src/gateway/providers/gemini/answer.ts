@@ -1,8 +1,9 @@
 import type { FinishReason } from '../../../contracts/chat.ts'
 import type { JsonObject } from '../../../contracts/json.ts'
+import type { Ending } from '../../../contracts/provider.ts'
 import type { Failure, UpstreamReply } from '../../../contracts/upstream.ts'
 import { type TokenUsage, tokenDetails } from '../../../contracts/usage.ts'
-import { goodObject } from '../answer.ts'
+import { type Made, readEnding } from '../answer.ts'
 import { unusable } from '../failure.ts'
 import { asObject, objectsIn } from '../json.ts'
 
@@ -36,19 +37,18 @@ export function readAnswer(body: JsonObject): GeminiAnswer {
 }
 
 /**
- * An answer of 2xx, or what is wrong with it, where it is of use only when whole: one that hit the limit of
- * tokens is refused like one that was cut for its content.
+ * The end of an operation whose answer is of use only when whole: one that hit the limit of tokens is refused like one
+ * that was cut for its content.
  */
-export function wholeAnswer(
+export function wholeEnding<Result>(
   reply: UpstreamReply,
-): { readonly answer: GeminiAnswer } | { readonly failure: Failure } {
-  const good = goodObject(reply)
-  if ('failure' in good) return good
-  const answer = readAnswer(good.body)
-  const withheld = withheldOf(answer, reply)
-  if (withheld !== null) return { failure: withheld }
-  if (answer.finishReason === 'MAX_TOKENS') return { failure: unusable(reply, 'the answer was cut short') }
-  return { answer }
+  read: (answer: GeminiAnswer) => Made<Result>,
+): Ending<Result> {
+  return readEnding(reply, (body) => {
+    const answer = readAnswer(body)
+    const isCut = answer.finishReason === 'MAX_TOKENS'
+    return withheldOf(answer, reply) ?? (isCut ? unusable(reply, 'the answer was cut short') : read(answer))
+  })
 }
 
 /** The failure that an answer withheld or cut for its content is; null for any other. */

@@ -3,9 +3,9 @@ import type { JsonObject } from '../../../contracts/json.ts'
 import type { Operation, StreamReader, Target } from '../../../contracts/provider.ts'
 import type { Failure, UpstreamStream } from '../../../contracts/upstream.ts'
 import type { TokenUsage } from '../../../contracts/usage.ts'
-import { brokenOff, goodObject } from '../answer.ts'
+import { brokenOff, type Made, readEnding } from '../answer.ts'
 import { newCallId, settleChat, strictWarnings } from '../chat-answer.ts'
-import { classify, refused, unusable } from '../failure.ts'
+import { classify, failed, refused, unusable } from '../failure.ts'
 import { asObject, jsonText } from '../json.ts'
 import { JsonEvents } from '../json-events.ts'
 import { TextPieces } from '../text-pieces.ts'
@@ -26,16 +26,12 @@ const MODES = { auto: 'AUTO', none: 'NONE', required: 'ANY' } as const
 export const geminiChat: Operation<ChatCall, ChatResult, ChatDelta> = {
   takesSeed: true,
   start: (call, target) => startWith(call, target, 'generateContent'),
-  next(_state, reply, call) {
-    const good = goodObject(reply)
-    if ('failure' in good) return { kind: 'failed', failure: good.failure }
-    const chat = new GatheredChat(call)
-    chat.add(readAnswer(good.body))
-    const settled = chat.settle(reply)
-    return 'result' in settled
-      ? { kind: 'done', result: settled.result }
-      : { kind: 'failed', failure: settled }
-  },
+  next: (_state, reply, call) =>
+    readEnding(reply, (body) => {
+      const chat = new GatheredChat(call)
+      chat.add(readAnswer(body))
+      return chat.settle(reply)
+    }),
   streamed: {
     start: (call, target) => startWith(call, target, 'streamGenerateContent?alt=sse'),
     refused: classify,
@@ -45,7 +41,7 @@ export const geminiChat: Operation<ChatCall, ChatResult, ChatDelta> = {
 
 function startWith(call: ChatCall, target: Target, method: string) {
   const encoded = encodeChat(call)
-  if ('issue' in encoded) return { kind: 'failed', failure: refused(encoded.issue) } as const
+  if ('issue' in encoded) return failed(refused(encoded.issue))
   return {
     kind: 'send',
     request: postJson(target, methodUrl(target, method), encoded.body),
@@ -130,7 +126,7 @@ class GatheredChat {
     return answer.parts.flatMap((part) => this.#addPart(part))
   }
 
-  settle(head: Head): { readonly result: ChatResult } | Failure {
+  settle(head: Head): Made<ChatResult> {
     const empty = this.#text.whole === '' && this.#toolCalls.length === 0
     const withheld = withheldOf({ blockReason: this.#blockReason, finishReason: this.#finishReason }, head)
     if (withheld !== null && (empty || this.#blockReason !== null)) return withheld
@@ -146,8 +142,7 @@ class GatheredChat {
       usage: this.#usage,
     }
     const asked = { call: this.#call, audioMediaType: '', warnings: warningsFor(this.#call) }
-    const settled = settleChat(answer, asked, head)
-    return 'result' in settled ? settled : settled.failure
+    return settleChat(answer, asked, head)
   }
 
   #addPart({ text, functionCall }: JsonObject): ChatDelta[] {

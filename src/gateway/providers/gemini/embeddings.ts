@@ -1,6 +1,6 @@
 import type { EmbeddingsCall, EmbeddingsResult } from '../../../contracts/generation.ts'
 import type { Operation } from '../../../contracts/provider.ts'
-import { goodObject } from '../answer.ts'
+import { readEnding } from '../answer.ts'
 import { unusable } from '../failure.ts'
 import { asObject, objectsIn } from '../json.ts'
 import { quantityOf } from '../numbers.ts'
@@ -21,25 +21,19 @@ export const geminiEmbeddings: Operation<EmbeddingsCall, EmbeddingsResult> = {
     const request = postJson(target, methodUrl(target, 'batchEmbedContents'), { requests })
     return { kind: 'send', request, state: null }
   },
-  next(_state, reply, { input, dimensions }) {
-    const good = goodObject(reply)
-    if ('failure' in good) return { kind: 'failed', failure: good.failure }
-    const embeddings = objectsIn(good.body.embeddings).flatMap(({ values }) =>
-      isVector(values) ? [values] : [],
-    )
-    if (embeddings.length !== input.length) {
-      return { kind: 'failed', failure: unusable(reply, 'the answer lacks the embedding of a text') }
-    }
-    if (dimensions !== null && embeddings.some(({ length }) => length !== dimensions)) {
-      return {
-        kind: 'failed',
-        failure: unusable(reply, 'the answer has not the dimensions that were asked for'),
-      }
-    }
-    const tokens = quantityOf(asObject(good.body.usageMetadata)?.promptTokenCount)
-    const usage = Number.isSafeInteger(tokens) ? { input_tokens: tokens, output_tokens: 0 } : null
-    return { kind: 'done', result: { embeddings, usage } }
-  },
+  next: (_state, reply, { input, dimensions }) =>
+    readEnding(reply, (body) => {
+      const embeddings = objectsIn(body.embeddings).flatMap(({ values }) =>
+        isVector(values) ? [values] : [],
+      )
+      if (embeddings.length !== input.length)
+        return unusable(reply, 'the answer lacks the embedding of a text')
+      if (dimensions !== null && embeddings.some(({ length }) => length !== dimensions))
+        return unusable(reply, 'the answer has not the dimensions that were asked for')
+      const tokens = quantityOf(asObject(body.usageMetadata)?.promptTokenCount)
+      const usage = Number.isSafeInteger(tokens) ? { input_tokens: tokens, output_tokens: 0 } : null
+      return { result: { embeddings, usage } }
+    }),
 }
 
 function isVector(values: unknown): values is readonly number[] {

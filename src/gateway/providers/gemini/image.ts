@@ -1,9 +1,9 @@
 import type { ImageCall, ImageResult } from '../../../contracts/generation.ts'
 import type { JsonObject } from '../../../contracts/json.ts'
 import type { Operation, Step } from '../../../contracts/provider.ts'
-import { refused, unusable } from '../failure.ts'
+import { failed, refused, unusable } from '../failure.ts'
 import { asObject } from '../json.ts'
-import { wholeAnswer } from './answer.ts'
+import { wholeEnding } from './answer.ts'
 import { methodUrl, postJson } from './wire.ts'
 
 /** Sizes that Gemini makes to the pixel; other shapes it rounds as it likes. */
@@ -18,23 +18,19 @@ export const geminiImage: Operation<ImageCall, ImageResult> = {
   start(call, target): Step<ImageResult> {
     const imageConfig = call.size === null ? {} : SIZES.get(call.size)
     const issue = unsupportedOptions(call, imageConfig)
-    if (issue !== null) return { kind: 'failed', failure: refused(issue) }
+    if (issue !== null) return failed(refused(issue))
     const request = postJson(target, methodUrl(target, 'generateContent'), {
       contents: [{ role: 'user', parts: [{ text: call.prompt }] }],
       generationConfig: { responseModalities: ['IMAGE'], ...(call.size === null ? {} : { imageConfig }) },
     })
     return { kind: 'send', request, state: null }
   },
-  next(_state, reply) {
-    const whole = wholeAnswer(reply)
-    if ('failure' in whole) return { kind: 'failed', failure: whole.failure }
-    const { parts, usage } = whole.answer
-    const images = parts.flatMap(({ inlineData }) => readInlineImage(asObject(inlineData) ?? {}))
-    if (images.length === 0) {
-      return { kind: 'failed', failure: unusable(reply, 'the answer of the provider is no picture') }
-    }
-    return { kind: 'done', result: { images, usage, warnings: [] } }
-  },
+  next: (_state, reply) =>
+    wholeEnding(reply, ({ parts, usage }) => {
+      const images = parts.flatMap(({ inlineData }) => readInlineImage(asObject(inlineData) ?? {}))
+      if (images.length === 0) return unusable(reply, 'the answer of the provider is no picture')
+      return { result: { images, usage, warnings: [] } }
+    }),
 }
 
 function unsupportedOptions({ n, quality, output_format: format }: ImageCall, shape: JsonObject | undefined) {

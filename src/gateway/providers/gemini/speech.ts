@@ -1,13 +1,15 @@
 import type { SpeechCall, SpeechResult } from '../../../contracts/calls.ts'
+import type { JsonObject } from '../../../contracts/json.ts'
 import type { Operation, Step, Target, Unsupported } from '../../../contracts/provider.ts'
 import type { UpstreamReply, UpstreamRequest } from '../../../contracts/upstream.ts'
 import type { TokenUsage } from '../../../contracts/usage.ts'
-import { goodObject } from '../answer.ts'
+import { type Made, readEnding } from '../answer.ts'
+import { noAudio } from '../audio-answer.ts'
 import { base64Bytes } from '../base64-bytes.ts'
 import { unusable } from '../failure.ts'
 import { asObject } from '../json.ts'
 import { unsent, unsupportedField } from '../unsupported.ts'
-import { refusedContent, wholeAnswer } from './answer.ts'
+import { type GeminiAnswer, refusedContent, wholeEnding } from './answer.ts'
 import { deadEndOf, interactionUrl, readInteraction } from './interactions.ts'
 import { l16Rate, type Pcm, pcmOf, wavOf } from './pcm.ts'
 import { methodUrl, postJson } from './wire.ts'
@@ -50,7 +52,9 @@ export const geminiSpeech: Operation<SpeechCall, SpeechResult> = {
   next(_state, reply, call) {
     const format = speechFormat(call)
     const encoded = ENCODED.get(format)
-    return encoded === undefined ? readSampled(reply, format) : readEncoded(reply, encoded.mediaType)
+    return encoded === undefined
+      ? wholeEnding(reply, (answer) => readSampled(answer, reply, format))
+      : readEnding(reply, (body) => readEncoded(body, reply, encoded.mediaType))
   },
 }
 
@@ -90,60 +94,48 @@ function encodedRequest({ input, voice }: SpeechCall, target: Target, mimeType: 
   })
 }
 
-function readSampled(reply: UpstreamReply, format: string): Step<SpeechResult> {
-  const whole = wholeAnswer(reply)
-  if ('failure' in whole) return { kind: 'failed', failure: whole.failure }
-  const clips = whole.answer.parts.flatMap(({ inlineData }) => {
+function readSampled(
+  { parts, usage }: GeminiAnswer,
+  reply: UpstreamReply,
+  format: string,
+): Made<SpeechResult> {
+  const clips = parts.flatMap(({ inlineData }) => {
     const { mimeType, data } = asObject(inlineData) ?? {}
     return clipOf(mimeType, data)
   })
   const [only] = clips
   // A WAV file of Gemini's own making stays as it is.
-  const { usage } = whole.answer
-  if (only !== undefined && clips.length === 1 && format === 'wav' && isWav(only)) {
-    return done([only.bytes], 'audio/wav', usage)
-  }
+  if (only !== undefined && clips.length === 1 && format === 'wav' && isWav(only))
+    return speechOf([only.bytes], 'audio/wav', usage)
   const pcm = joinedPcm(clips)
   if (pcm === null) return noAudio(reply)
-  if (format === 'wav') return done(wavOf(pcm), 'audio/wav', usage)
-  if (pcm.sampleRate !== PCM_SAMPLE_RATE) {
-    return { kind: 'failed', failure: unusable(reply, `the samples have a rate of ${pcm.sampleRate} Hz`) }
-  }
-  return done([pcm.bytes], 'audio/pcm', usage)
+  if (format === 'wav') return speechOf(wavOf(pcm), 'audio/wav', usage)
+  return pcm.sampleRate === PCM_SAMPLE_RATE
+    ? speechOf([pcm.bytes], 'audio/pcm', usage)
+    : unusable(reply, `the samples have a rate of ${pcm.sampleRate} Hz`)
 }
 
-function readEncoded(reply: UpstreamReply, mediaType: string): Step<SpeechResult> {
-  const good = goodObject(reply)
-  if ('failure' in good) return { kind: 'failed', failure: good.failure }
-  const interaction = readInteraction(good.body)
+function readEncoded(body: JsonObject, reply: UpstreamReply, mediaType: string): Made<SpeechResult> {
+  const interaction = readInteraction(body)
   if (interaction === null) return noAudio(reply)
   const failure = deadEndOf(interaction, reply)
-  if (failure !== null) return { kind: 'failed', failure }
+  if (failure !== null) return failure
   const { contents, status, usage } = interaction
   const clips = contents
     .filter(({ type }) => type === 'audio')
     .flatMap(({ mime_type: mimeType, data }) => clipOf(mimeType, data))
   const [only] = clips
   // Several files of an encoded format do not make one, and samples are not what was asked for.
-  if (status === 'completed' && clips.length === 1 && only !== undefined && isEncoded(only, mediaType)) {
-    return done([only.bytes], mediaType, usage)
-  }
+  if (status === 'completed' && clips.length === 1 && only !== undefined && isEncoded(only, mediaType))
+    return speechOf([only.bytes], mediaType, usage)
   const refusal = contents.length > 0 && contents.every(({ type }) => type === 'text')
-  if (status === 'completed' && refusal) {
-    return {
-      kind: 'failed',
-      failure: refusedContent(reply.status, 'the provider answered in text only', null),
-    }
-  }
-  return noAudio(reply)
+  return status === 'completed' && refusal
+    ? refusedContent(reply.status, 'the provider answered in text only', null)
+    : noAudio(reply)
 }
 
-function done(audio: readonly Uint8Array[], mediaType: string, usage: TokenUsage | null): Step<SpeechResult> {
-  return { kind: 'done', result: { audio, mediaType, ...(usage === null ? {} : { usage }) } }
-}
-
-function noAudio(reply: UpstreamReply): Step<SpeechResult> {
-  return { kind: 'failed', failure: unusable(reply, 'the answer of the provider is no audio') }
+function speechOf(audio: readonly Uint8Array[], mediaType: string, usage: TokenUsage | null) {
+  return { result: { audio, mediaType, ...(usage === null ? {} : { usage }) } }
 }
 
 function clipOf(mimeType: unknown, data: unknown): Clip[] {

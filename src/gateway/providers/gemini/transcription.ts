@@ -6,11 +6,17 @@ import type {
 } from '../../../contracts/calls.ts'
 import type { JsonObject } from '../../../contracts/json.ts'
 import type { Operation, Target, Unsupported } from '../../../contracts/provider.ts'
-import { refused, unusable } from '../failure.ts'
+import { failed, refused } from '../failure.ts'
 import { type LanguageHint, languageHint } from '../language.ts'
-import { lackOf, requiredFeatures, wantsSegments, wantsSpeakers, wantsWords } from '../transcript-needs.ts'
+import {
+  requiredFeatures,
+  wantsSegments,
+  wantsSpeakers,
+  wantsWords,
+  wholeTranscript,
+} from '../transcript-needs.ts'
 import { lackedFeatures, unsent, unsupportedField } from '../unsupported.ts'
-import { wholeAnswer } from './answer.ts'
+import { wholeEnding } from './answer.ts'
 import { readTranscript } from './transcript.ts'
 import { methodUrl, postPieces } from './wire.ts'
 
@@ -50,12 +56,8 @@ export const geminiTranscription: Operation<TranscriptionCall, TranscriptionResu
     )
     const settings = { generationConfig: { audioTranscriptionConfig: config } }
     const tail = Buffer.from(`"}}]}],${JSON.stringify(settings).slice(1)}`)
-    if (head.length + 4 * Math.ceil(audio.decodedBytes / 3) + tail.length > REQUEST_MAX_BYTES) {
-      return {
-        kind: 'failed',
-        failure: refused('audio: must fit in a request of 20 MB for this provider', 'too_large'),
-      }
-    }
+    if (head.length + 4 * Math.ceil(audio.decodedBytes / 3) + tail.length > REQUEST_MAX_BYTES)
+      return failed(refused('audio: must fit in a request of 20 MB for this provider', 'too_large'))
     const body = [head, { audio, as: 'base64' } as const, tail]
     return {
       kind: 'send',
@@ -63,26 +65,18 @@ export const geminiTranscription: Operation<TranscriptionCall, TranscriptionResu
       state: null,
     }
   },
-  next(_state, reply, { options }) {
-    const whole = wholeAnswer(reply)
-    if ('failure' in whole) return { kind: 'failed', failure: whole.failure }
-    // Silence may come back without any part; an answer that did not even end is none.
-    const { parts, finishReason, usage } = whole.answer
-    const silent = parts.length === 0 && finishReason === 'STOP'
-    const { warnings } = hintOf(options)
-    const read = silent ? { ...SILENCE, warnings } : readTranscript(parts, wantsSpeakers(options), warnings)
-    if (read === null) {
-      return { kind: 'failed', failure: unusable(reply, 'the answer of the provider is no transcript') }
-    }
-    const result = usage === null ? read : { ...read, tokens: usage }
-    const lacking = lackOf(result, options)
-    if (lacking !== null) return { kind: 'failed', failure: unusable(reply, lacking) }
-    const dropped = options.smart_formatting && isTimed(options)
-    return {
-      kind: 'done',
-      result: dropped ? { ...result, warnings: [...result.warnings, UNFORMATTED] } : result,
-    }
-  },
+  next: (_state, reply, { options }) =>
+    wholeEnding(reply, ({ parts, finishReason, usage }) => {
+      // Silence may come back without any part; an answer that did not even end is none.
+      const silent = parts.length === 0 && finishReason === 'STOP'
+      const dropped = options.smart_formatting && isTimed(options)
+      const { warnings } = hintOf(options)
+      const read = silent ? { ...SILENCE, warnings } : readTranscript(parts, wantsSpeakers(options), warnings)
+      const counted = read === null || usage === null ? read : { ...read, tokens: usage }
+      const formatted =
+        counted === null || !dropped ? counted : { ...counted, warnings: [...counted.warnings, UNFORMATTED] }
+      return wholeTranscript(formatted, options, reply)
+    }),
 }
 
 const UNFORMATTED = 'smart_formatting: left out, the model does not take it beside times or speakers'

@@ -1,9 +1,9 @@
 import type { VideoCall, VideoOutput, VideoResult } from '../../../contracts/generation.ts'
 import type { JsonObject } from '../../../contracts/json.ts'
 import type { Operation, Step, Target } from '../../../contracts/provider.ts'
-import type { Failure, UpstreamReply } from '../../../contracts/upstream.ts'
+import type { UpstreamReply } from '../../../contracts/upstream.ts'
 import { isGood } from '../answer.ts'
-import { refused } from '../failure.ts'
+import { failed, refused } from '../failure.ts'
 import { objectOf } from '../json.ts'
 import { pollTrouble } from '../poll.ts'
 import { orderFailure, readVideoJob, resumedVideoJob, type VideoJob, videoLost } from '../video-job.ts'
@@ -34,14 +34,14 @@ export const geminiVideo: Operation<VideoCall, VideoResult> = {
     const shape = size === null ? {} : SIZES.get(size)
     if (shape === undefined) {
       const sizes = [...SIZES.keys()].join(', ')
-      return failedVideo(refused(`size: must be one of ${sizes} for this provider`))
+      return failed(refused(`size: must be one of ${sizes} for this provider`))
     }
     if (
       seconds !== null &&
       !(Number.isInteger(seconds) && seconds >= SECONDS.min && seconds <= SECONDS.max)
     ) {
       const reason = `duration_seconds: must be a whole number from ${SECONDS.min} to ${SECONDS.max} for this provider`
-      return failedVideo(refused(reason))
+      return failed(refused(reason))
     }
     const request = postJson(target, interactionUrl(target), {
       model: target.model,
@@ -62,7 +62,7 @@ export const geminiVideo: Operation<VideoCall, VideoResult> = {
     const again = (troubles: number) => ({ ...job, troubles })
     const request = getRequest(target, interactionUrl(target, job.id))
     const trouble = pollTrouble<VideoResult>(reply, job, { request, everyMs: POLL_MS, again })
-    if (trouble?.kind === 'failed') return failedVideo(videoLost(reply, trouble.failure))
+    if (trouble?.kind === 'failed') return failed(videoLost(reply, trouble.failure))
     return trouble ?? readJob(job, reply, call, target)
   },
   resume(state, target) {
@@ -81,14 +81,14 @@ export const geminiVideo: Operation<VideoCall, VideoResult> = {
 function ordered(reply: UpstreamReply, call: VideoCall, target: Target): Step<VideoResult> {
   const id = isGood(reply) ? objectOf(reply)?.id : null
   const job = readVideoJob({ id, everyMs: POLL_MS, troubles: 0 })
-  return job === null ? failedVideo(orderFailure(reply)) : readJob(job, reply, call, target)
+  return job === null ? failed(orderFailure(reply)) : readJob(job, reply, call, target)
 }
 
 function readJob(job: VideoJob, reply: UpstreamReply, call: VideoCall, target: Target): Step<VideoResult> {
   const interaction = readInteraction(objectOf(reply) ?? {})
-  if (interaction === null) return failedVideo(videoLost(reply))
+  if (interaction === null) return failed(videoLost(reply))
   const failure = deadEndOf(interaction, reply)
-  if (failure !== null) return failedVideo(failure)
+  if (failure !== null) return failed(failure)
   return interaction.status === 'completed' ? finished(interaction, reply, call, target) : poll(job, target)
 }
 
@@ -113,8 +113,8 @@ function finished(
   }
   // A refusal is completed, too, with a text in the place of the video.
   const textOnly = contents.length > 0 && contents.every(({ type }) => type === 'text')
-  if (!textOnly) return failedVideo(videoLost(reply))
-  return failedVideo(refusedContent(reply.status, 'the provider answered in text only', null))
+  if (!textOnly) return failed(videoLost(reply))
+  return failed(refusedContent(reply.status, 'the provider answered in text only', null))
 }
 
 /** None when it is neither data nor a URL over https, or one of the provider's own. */
@@ -130,8 +130,4 @@ function readVideo({ uri, data, mime_type: mimeType }: JsonObject, target: Targe
     return [{ kind: 'fetch', request: getRequest(target, url.href), media_type }]
   }
   return url.protocol === 'https:' ? [{ kind: 'url', url: url.href, media_type }] : []
-}
-
-function failedVideo(failure: Failure): Step<VideoResult> & { readonly kind: 'failed' } {
-  return { kind: 'failed', failure }
 }

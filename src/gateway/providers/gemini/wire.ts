@@ -2,7 +2,7 @@ import type { JsonObject } from '../../../contracts/json.ts'
 import type { Operation, Target } from '../../../contracts/provider.ts'
 import type { Piece, UpstreamRequest } from '../../../contracts/upstream.ts'
 import { goodObject } from '../answer.ts'
-import { unusable } from '../failure.ts'
+import { failed, unusable } from '../failure.ts'
 import { objectsIn } from '../json.ts'
 
 /** Pages of the list of models that are read; a page has up to 1000. */
@@ -39,11 +39,10 @@ export const modelsOperation: Operation<null, readonly string[]> = {
   }),
   next(state, reply, _call, target) {
     const answer = goodObject(reply)
-    if ('failure' in answer) return { kind: 'failed', failure: answer.failure }
+    if ('failure' in answer) return failed(answer.failure)
     const { models, nextPageToken: token } = answer.body
-    if (!Array.isArray(models)) {
-      return { kind: 'failed', failure: unusable(reply, 'the answer of the provider is no list of models') }
-    }
+    if (!Array.isArray(models))
+      return failed(unusable(reply, 'the answer of the provider is no list of models'))
     const names = objectsIn(models).flatMap(({ name }) => (typeof name === 'string' ? [name] : []))
     const pages = [...(state as readonly string[][]), names.map((name) => name.replace(/^models\//, ''))]
     const more = typeof token === 'string' && token !== '' && token.isWellFormed()

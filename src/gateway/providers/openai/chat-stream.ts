@@ -46,8 +46,7 @@ export class ChatStreamReader implements StreamReader<ChatResult, ChatDelta> {
     const more = others.length === 0 ? {} : { others: others.map((choice) => choice.answer()) }
     const answer =
       first === undefined ? null : { ...first.answer(), ...more, facts: this.#facts, usage: this.#usage }
-    const settled = settleChat(answer, this.#asked, this.#head)
-    return 'result' in settled ? settled : settled.failure
+    return settleChat(answer, this.#asked, this.#head)
   }
 
   #read(event: JsonObject): ChatDelta[] {

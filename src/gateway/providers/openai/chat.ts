@@ -2,10 +2,10 @@ import { type ChatCall, type ChatDelta, type ChatResult, isAnyObject } from '../
 import type { ExtraOption } from '../../../contracts/extras.ts'
 import type { JsonObject } from '../../../contracts/json.ts'
 import type { Operation, Target } from '../../../contracts/provider.ts'
-import { goodObject } from '../answer.ts'
-import { type AskedOf, chatEnding, settleChat } from '../chat-answer.ts'
+import { readEnding } from '../answer.ts'
+import { type AskedOf, settleChat } from '../chat-answer.ts'
 import type { Streamable } from '../completion.ts'
-import { classify, refused } from '../failure.ts'
+import { classify, failed, refused } from '../failure.ts'
 import { asObject, objectsIn } from '../json.ts'
 import { readChat } from './chat-answer.ts'
 import { ChatStreamReader } from './chat-stream.ts'
@@ -60,11 +60,9 @@ export function chatOperation(
   extra: ExtraHeaders,
 ): Streamable<Operation<ChatCall, ChatResult, ChatDelta>> {
   const startWith = (call: ChatCall, target: Target, stream: boolean) => {
-    if (speaks(call) && shape.audio === null) {
-      return { kind: 'failed', failure: refused('the model does not speak') } as const
-    }
+    if (speaks(call) && shape.audio === null) return failed(refused('the model does not speak'))
     const encoded = encodeChat(call, target, shape, stream)
-    if ('issue' in encoded) return { kind: 'failed', failure: refused(encoded.issue) } as const
+    if ('issue' in encoded) return failed(refused(encoded.issue))
     const request = jsonRequest(target, '/chat/completions', encoded.body, extra)
     return { kind: 'send', request, state: null } as const
   }
@@ -77,11 +75,8 @@ export function chatOperation(
     takesSeed: true,
     takesExtra: shape.takesExtra,
     start: (call, target) => startWith(call, target, false),
-    next(_state, reply, call, target) {
-      const answer = goodObject(reply)
-      if ('failure' in answer) return { kind: 'failed', failure: answer.failure }
-      return chatEnding(settleChat(readChat(answer.body, call), asked(call, target, false), reply))
-    },
+    next: (_state, reply, call, target) =>
+      readEnding(reply, (body) => settleChat(readChat(body, call), asked(call, target, false), reply)),
     streamed: {
       applies(call, target) {
         const { streamed } = shape.audio ?? { streamed: null }

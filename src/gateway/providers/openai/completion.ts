@@ -1,7 +1,7 @@
 import type { ChatDelta, ChatResult, CompleteCall } from '../../../contracts/chat.ts'
 import type { Operation, Target } from '../../../contracts/provider.ts'
-import { goodObject } from '../answer.ts'
-import { type AskedOf, chatEnding, settleChat } from '../chat-answer.ts'
+import { readEnding } from '../answer.ts'
+import { type AskedOf, settleChat } from '../chat-answer.ts'
 import type { Streamable } from '../completion.ts'
 import { classify } from '../failure.ts'
 import { readChat } from './chat-answer.ts'
@@ -38,11 +38,8 @@ export function completionOperation(
     takesSeed: true,
     takesExtra: () => true,
     start: (call, target) => startWith(call, target, false),
-    next(_state, reply, call) {
-      const answer = goodObject(reply)
-      if ('failure' in answer) return { kind: 'failed', failure: answer.failure }
-      return chatEnding(settleChat(readChat(answer.body, call), askedOf(call), reply))
-    },
+    next: (_state, reply, call) =>
+      readEnding(reply, (body) => settleChat(readChat(body, call), askedOf(call), reply)),
     streamed: {
       start: (call, target) => startWith(call, target, true),
       refused: classify,

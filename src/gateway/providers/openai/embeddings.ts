@@ -1,7 +1,7 @@
 import type { EmbeddingsCall, EmbeddingsResult } from '../../../contracts/generation.ts'
 import type { JsonObject } from '../../../contracts/json.ts'
 import type { Operation } from '../../../contracts/provider.ts'
-import { goodObject } from '../answer.ts'
+import { readEnding } from '../answer.ts'
 import { unusable } from '../failure.ts'
 import { objectsIn } from '../json.ts'
 import { type ExtraHeaders, jsonRequest, readUsage } from './wire.ts'
@@ -26,15 +26,14 @@ export function embeddingsOperation(
       }
       return { kind: 'send', request: jsonRequest(target, '/embeddings', body, extra), state: null }
     },
-    next(_state, reply, call) {
-      const answer = goodObject(reply)
-      if ('failure' in answer) return { kind: 'failed', failure: answer.failure }
-      const embeddings = readEmbeddings(answer.body, call)
-      if (typeof embeddings === 'string') return { kind: 'failed', failure: unusable(reply, embeddings) }
-      const inputTokens = readUsage(answer.body)?.input_tokens ?? null
-      const usage = inputTokens === null ? null : { input_tokens: inputTokens, output_tokens: 0 }
-      return { kind: 'done', result: { embeddings, usage } }
-    },
+    next: (_state, reply, call) =>
+      readEnding(reply, (body) => {
+        const embeddings = readEmbeddings(body, call)
+        if (typeof embeddings === 'string') return unusable(reply, embeddings)
+        const inputTokens = readUsage(body)?.input_tokens ?? null
+        const usage = inputTokens === null ? null : { input_tokens: inputTokens, output_tokens: 0 }
+        return { result: { embeddings, usage } }
+      }),
   }
 }
 

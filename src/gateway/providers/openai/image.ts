@@ -2,7 +2,7 @@ import { extraValue } from '../../../contracts/extras.ts'
 import { IMAGE_WORDS, type ImageCall, type ImageResult } from '../../../contracts/generation.ts'
 import type { JsonObject } from '../../../contracts/json.ts'
 import type { Operation } from '../../../contracts/provider.ts'
-import { goodObject } from '../answer.ts'
+import { readEnding } from '../answer.ts'
 import { unusable } from '../failure.ts'
 import { asObject, objectsIn } from '../json.ts'
 import { quantityOf } from '../numbers.ts'
@@ -38,22 +38,18 @@ export function imageOperation(older: boolean, extra: ExtraHeaders): Operation<I
       }
       return { kind: 'send', request: jsonRequest(target, '/images/generations', body, extra), state: null }
     },
-    next(_state, reply, call) {
-      const { n, output_format: asked } = call
-      const answer = goodObject(reply)
-      if ('failure' in answer) return { kind: 'failed', failure: answer.failure }
-      const images = objectsIn(answer.body.data).flatMap((item) => readImage(item, answer.body, asked))
-      if (images.length === 0) {
-        return { kind: 'failed', failure: unusable(reply, 'the answer of the provider has no picture') }
-      }
-      if (extraValue(call, 'response_format') === 'url' && images.some(({ url }) => url === null)) {
-        return { kind: 'failed', failure: unusable(reply, 'the answer lacks the URL that was asked for') }
-      }
-      const warnings = images.length < n ? [`n: ${images.length} of ${n} pictures were made`] : []
-      const { body } = answer
-      const result = { images, usage: readUsage(body), ...readMade(body), ...readDetails(body), warnings }
-      return { kind: 'done', result }
-    },
+    next: (_state, reply, call) =>
+      readEnding(reply, (body) => {
+        const { n, output_format: asked } = call
+        const images = objectsIn(body.data).flatMap((item) => readImage(item, body, asked))
+        if (images.length === 0) return unusable(reply, 'the answer of the provider has no picture')
+        if (extraValue(call, 'response_format') === 'url' && images.some(({ url }) => url === null))
+          return unusable(reply, 'the answer lacks the URL that was asked for')
+        const warnings = images.length < n ? [`n: ${images.length} of ${n} pictures were made`] : []
+        return {
+          result: { images, usage: readUsage(body), ...readMade(body), ...readDetails(body), warnings },
+        }
+      }),
   }
 }
 

@@ -3,9 +3,8 @@ import type { JsonObject } from '../../../contracts/json.ts'
 import type { StreamReader } from '../../../contracts/provider.ts'
 import type { Failure, UpstreamStream } from '../../../contracts/upstream.ts'
 import { brokenOff } from '../answer.ts'
-import { unusable } from '../failure.ts'
 import { JsonEvents } from '../json-events.ts'
-import { lackOf } from '../transcript-needs.ts'
+import { wholeTranscript } from '../transcript-needs.ts'
 import { readTranscript } from './transcript.ts'
 
 /**
@@ -40,10 +39,8 @@ export class TranscriptStreamReader implements StreamReader<TranscriptionResult,
   end(): { readonly result: TranscriptionResult } | Failure {
     if (this.#done === null) return brokenOff(this.#head)
     const body = { ...this.#done, segments: this.#segments }
-    const result = readTranscript(body, this.#options, this.#warnings)
-    if (result === null) return unusable(this.#head, 'the answer of the provider is no transcript')
-    const lack = lackOf(result, this.#options)
-    return lack === null ? { result } : unusable(this.#head, lack)
+    const read = readTranscript(body, this.#options, this.#warnings)
+    return wholeTranscript(read, this.#options, this.#head)
   }
 
   #read(event: JsonObject): string[] {

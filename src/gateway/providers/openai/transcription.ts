@@ -6,11 +6,11 @@ import type {
 import type { ExtraOption } from '../../../contracts/extras.ts'
 import type { Operation, Step, Target, Unsupported } from '../../../contracts/provider.ts'
 import type { UpstreamReply } from '../../../contracts/upstream.ts'
-import { goodObject } from '../answer.ts'
-import { classify, unusable } from '../failure.ts'
+import { readEnding } from '../answer.ts'
+import { classify } from '../failure.ts'
 import { encodeAudioForm, type FormField } from '../form.ts'
 import { type LanguageHint, languageHint, whisperLanguage } from '../language.ts'
-import { lackOf, wantsSegments, wantsSpeakers, wantsWords } from '../transcript-needs.ts'
+import { wantsSegments, wantsSpeakers, wantsWords, wholeTranscript } from '../transcript-needs.ts'
 import { lackedFeatures, unsent, unsupportedField } from '../unsupported.ts'
 import { readTranscript } from './transcript.ts'
 import { TranscriptStreamReader } from './transcription-stream.ts'
@@ -265,15 +265,7 @@ function decodeReply(
   options: TranscriptionOptions,
   { warnings }: LanguageHint,
 ): Step<TranscriptionResult> {
-  const answer = goodObject(reply)
-  if ('failure' in answer) return { kind: 'failed', failure: answer.failure }
-  const result = readTranscript(answer.body, options, warnings)
-  if (result === null) {
-    return { kind: 'failed', failure: unusable(reply, 'the answer of the provider is no transcript') }
-  }
-  const lacking = lackOf(result, options)
-  if (lacking !== null) return { kind: 'failed', failure: unusable(reply, lacking) }
-  return { kind: 'done', result }
+  return readEnding(reply, (body) => wholeTranscript(readTranscript(body, options, warnings), options, reply))
 }
 
 function transcriptionFormat(shape: TranscriptionShape, options: TranscriptionOptions): ReplyFormat {

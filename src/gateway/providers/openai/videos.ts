@@ -3,6 +3,7 @@ import type { JsonObject } from '../../../contracts/json.ts'
 import type { Operation, Step, Target } from '../../../contracts/provider.ts'
 import type { Failure, UpstreamReply, UpstreamRequest } from '../../../contracts/upstream.ts'
 import { errorInside, isGood } from '../answer.ts'
+import { failed } from '../failure.ts'
 import { asObject, objectOf } from '../json.ts'
 import { secondsOf } from '../numbers.ts'
 import { pollTrouble } from '../poll.ts'
@@ -53,9 +54,9 @@ export function videoOperation(
   const read = (job: VideoJob, reply: UpstreamReply, target: Target): Step<VideoResult> => {
     const body = objectOf(reply) ?? {}
     if (body.status === 'completed') return { kind: 'done', result: finished(job, body, target) }
-    if (FAILED.has(body.status)) return failedVideo(jobFailure(body, reply))
+    if (FAILED.has(body.status)) return failed(jobFailure(body, reply))
     // Servers have words of their own for what is not over yet.
-    return typeof body.status === 'string' ? poll(job, target) : failedVideo(videoLost(reply))
+    return typeof body.status === 'string' ? poll(job, target) : failed(videoLost(reply))
   }
 
   return {
@@ -69,14 +70,14 @@ export function videoOperation(
       if (job === null) {
         const id = isGood(reply) ? objectOf(reply)?.id : null
         const ordered = readVideoJob({ id, everyMs: POLL_MIN_MS, troubles: 0 })
-        return ordered === null ? failedVideo(orderFailure(reply)) : read(ordered, reply, target)
+        return ordered === null ? failed(orderFailure(reply)) : read(ordered, reply, target)
       }
       const trouble = pollTrouble<VideoResult>(reply, job, {
         request: get(target, urlOf(target, job.id)),
         everyMs: job.everyMs,
         again: (troubles) => ({ ...job, troubles }),
       })
-      if (trouble?.kind === 'failed') return failedVideo(videoLost(reply, trouble.failure))
+      if (trouble?.kind === 'failed') return failed(videoLost(reply, trouble.failure))
       return trouble ?? read(job, reply, target)
     },
     resume(state, target) {
@@ -106,8 +107,4 @@ function jobFailure(body: JsonObject, reply: UpstreamReply): Failure {
   const error = asObject(body.error) ?? { message: 'no reason given' }
   const failure = errorInside({ error }, reply)
   return failure ?? videoLost(reply)
-}
-
-function failedVideo(failure: Failure): Step<VideoResult> {
-  return { kind: 'failed', failure }
 }

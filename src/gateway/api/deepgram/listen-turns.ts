@@ -13,7 +13,7 @@ import { CALL_ERRORS } from '../openapi/operation.ts'
 import { socketEndpoint } from '../socket-endpoint.ts'
 import { BEHIND_BYTES } from '../socket-messages.ts'
 import { DEEPGRAM_SOCKET } from './door.ts'
-import { type AskedSession, DeepgramSocket } from './live-socket.ts'
+import { type AskedSession, ListeningSocket } from './live-socket.ts'
 import { formatIn, OPT_OUT } from './options.ts'
 import { UNKNOWN_CONFIDENCE } from './words.ts'
 
@@ -88,7 +88,7 @@ const CONTROLS = ['CloseStream', 'Configure', 'ForceEndTurn']
 type FinalWord = Pick<Word, 'word'> & Partial<Word>
 
 /** One caller's WebSocket in the messages of version 2. */
-class TurnsSocket extends DeepgramSocket {
+class TurnsSocket extends ListeningSocket {
   #sequence = 0
   #turn = 0
   /** Where the turn under way began, seconds; null: none is. */
@@ -125,7 +125,7 @@ class TurnsSocket extends DeepgramSocket {
     }
   }
 
-  protected last(error: GatewayError | null): void {
+  protected override last(error: GatewayError | null): void {
     if (error !== null) this.#tell({ type: 'Error', code: error.code, description: error.message })
   }
 
@@ -155,7 +155,7 @@ class TurnsSocket extends DeepgramSocket {
 
   /** More of a turn was heard. */
   #heard(start: number, isFinal = false): void {
-    if (this.#begin(start) || (!isFinal && this.behindBytes > BEHIND_BYTES)) return
+    if (this.#begin(start) || (!isFinal && this.bufferedBytes > BEHIND_BYTES)) return
     this.#info('Update', seconds(this.session.audioSeconds))
   }
 

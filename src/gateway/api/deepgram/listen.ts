@@ -7,7 +7,7 @@ import { CALL_ERRORS } from '../openapi/operation.ts'
 import { type SocketCall, socketEndpoint } from '../socket-endpoint.ts'
 import { BEHIND_BYTES } from '../socket-messages.ts'
 import { DEEPGRAM_SOCKET, modelId } from './door.ts'
-import { DeepgramSocket } from './live-socket.ts'
+import { ListeningSocket } from './live-socket.ts'
 import { type ListenOptions, readListenOptions } from './options.ts'
 import { deepgramWord, meanConfidence, UNKNOWN_CONFIDENCE } from './words.ts'
 
@@ -27,7 +27,7 @@ export const listen = socketEndpoint({
 type Final = Extract<LiveMessage, { readonly type: 'final' }>
 
 /** One caller's WebSocket in the messages of version 1. */
-class ListenSocket extends DeepgramSocket {
+class ListenSocket extends ListeningSocket {
   readonly #options: ListenOptions
   readonly #created: string
   /** In every result: the request, and the entry that heard it. */
@@ -77,7 +77,7 @@ class ListenSocket extends DeepgramSocket {
     }
   }
 
-  protected last(): void {
+  protected override last(): void {
     this.#flush()
   }
 
@@ -95,7 +95,7 @@ class ListenSocket extends DeepgramSocket {
   }
 
   #partial({ channel, start, text }: Extract<LiveMessage, { readonly type: 'partial' }>): void {
-    if (text === '' || this.behindBytes > BEHIND_BYTES) return
+    if (text === '' || this.bufferedBytes > BEHIND_BYTES) return
     const duration = Math.max(0, seconds(this.session.audioSeconds - start))
     const alternative = { transcript: text, confidence: UNKNOWN_CONFIDENCE, words: [] }
     const at = { start, duration, is_final: false, speech_final: false, from_finalize: false }

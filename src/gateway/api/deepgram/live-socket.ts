@@ -1,5 +1,6 @@
 import type { LiveTerms } from '../../../contracts/calls.ts'
 import { type GatewayError, toGatewayError } from '../../../contracts/errors.ts'
+import type { SessionEnd } from '../../../contracts/live.ts'
 import type { ClientSocket, ClientSocketListener } from '../../edge/client-socket.ts'
 import type { LiveRequest } from '../../live/dependencies.ts'
 import type { LiveMessage, LiveSink } from '../../live/messages.ts'
@@ -17,36 +18,40 @@ export interface AskedSession {
   readonly warnings: readonly string[]
 }
 
-/** One caller's WebSocket, of either version of Deepgram's protocol: audio goes in as binary frames. */
-export abstract class DeepgramSocket implements ClientSocketListener, LiveSink {
-  readonly headers: Readonly<Record<string, string>>
+/** A session as its socket knows it. */
+interface SocketSession {
+  start(): Promise<void>
+  end(): void
+  leave(): void
+  fail(error: GatewayError): void
+  facts(): { readonly ended: SessionEnd | null }
+}
+
+/** One caller's WebSocket in messages of Deepgram's. */
+export abstract class DeepgramSocket<Session extends SocketSession> implements ClientSocketListener {
+  abstract readonly headers: Readonly<Record<string, string>>
+  protected abstract readonly session: Session
   protected readonly call: SocketCall
-  protected readonly session: LiveSession
   protected readonly requestId: string
-  readonly #frames: WholeFrames
+  protected isEnding = false
   #socket: ClientSocket | null = null
-  #isEnding = false
   #isOver = false
 
-  /** @throws GatewayError as `LiveSessions.select` */
-  constructor(call: SocketCall, { call: asked, live, warnings }: AskedSession) {
-    const { deps, context, admitted } = call
+  constructor(call: SocketCall) {
     this.call = call
     this.requestId = vendorId(call.exchange.requestId)
-    this.headers = warningHeaders(warnings)
-    this.#frames = new WholeFrames(live.audio)
-    const selection = deps.live.select(context, asked)
-    this.session = deps.live.open({ context, call: asked, selection, sink: this, admitted })
   }
 
-  /** Takes a message of the session. */
-  abstract send(message: LiveMessage): void
-
-  /** A text message. @throws GatewayError for one that the protocol does not have */
-  protected abstract control(message: Readonly<Record<string, unknown>>): void
+  /** A message of the caller. @throws GatewayError for one that the protocol does not have */
+  protected abstract take(message: Uint8Array, isBinary: boolean): void
 
   /** The last that is said before the socket is closed. @param error why; null: the session is complete */
-  protected abstract last(error: GatewayError | null): void
+  protected last(_error: GatewayError | null): void {}
+
+  /** Bytes that the caller has not read. */
+  get bufferedBytes(): number {
+    return this.#socket?.bufferedBytes ?? 0
+  }
 
   onOpen(socket: ClientSocket): void {
     this.#socket = socket
@@ -56,11 +61,7 @@ export abstract class DeepgramSocket implements ClientSocketListener, LiveSink {
   onMessage(message: Uint8Array, isBinary: boolean): void {
     if (this.#isOver) return
     try {
-      const { live_max_message_bytes: most } = this.call.deps.services.snapshot().limits
-      checkMessageSize(message, most, 'live_max_message_bytes')
-      if (!isBinary) this.control(readMessage(message))
-      else if (message.length === 0) this.finish()
-      else this.#audio(message)
+      this.take(message, isBinary)
     } catch (thrown) {
       this.session.fail(toGatewayError(thrown))
     }
@@ -83,28 +84,60 @@ export abstract class DeepgramSocket implements ClientSocketListener, LiveSink {
       this.call.context.failure ??= error
       return void this.#socket?.close(...closeFor(error))
     }
-    if (this.#isEnding) this.#socket?.close(CLOSE.normal, '')
+    if (this.isEnding) this.#socket?.close(CLOSE.normal, '')
     else this.#socket?.close(...unaskedClose(this.session.facts().ended))
   }
 
-  /** No more audio comes. */
+  /** No more comes of the caller. */
   protected finish(): void {
-    this.#isEnding = true
+    this.isEnding = true
     this.session.end()
   }
 
-  /** Bytes that the caller has not read. */
-  protected get behindBytes(): number {
-    return this.#socket?.bufferedBytes ?? 0
+  /** @throws GatewayError REQUEST_TOO_LARGE */
+  protected checkSize(message: Uint8Array): void {
+    const { live_max_message_bytes: most } = this.call.deps.services.snapshot().limits
+    checkMessageSize(message, most, 'live_max_message_bytes')
   }
 
-  protected say(message: object): void {
-    if (!this.#isOver) this.#socket?.send(JSON.stringify(message))
+  protected say(message: object | Uint8Array): void {
+    if (this.#isOver) return
+    this.#socket?.send(message instanceof Uint8Array ? message : JSON.stringify(message))
+  }
+}
+
+/** The same for either version of live transcription: audio goes in as binary frames. */
+export abstract class ListeningSocket extends DeepgramSocket<LiveSession> implements LiveSink {
+  readonly headers: Readonly<Record<string, string>>
+  protected readonly session: LiveSession
+  readonly #frames: WholeFrames
+
+  /** @throws GatewayError as `LiveSessions.select` */
+  constructor(socketCall: SocketCall, { call, live, warnings }: AskedSession) {
+    super(socketCall)
+    const { deps, context, admitted } = socketCall
+    this.headers = warningHeaders(warnings)
+    this.#frames = new WholeFrames(live.audio)
+    const selection = deps.live.select(context, call)
+    this.session = deps.live.open({ context, call, selection, sink: this, admitted })
+  }
+
+  /** Takes a message of the session. */
+  abstract send(message: LiveMessage): void
+
+  /** A text message. @throws GatewayError for one that the protocol does not have */
+  protected abstract control(message: Readonly<Record<string, unknown>>): void
+
+  protected take(message: Uint8Array, isBinary: boolean): void {
+    this.checkSize(message)
+    if (!isBinary) this.control(readMessage(message))
+    else if (message.length === 0) this.finish()
+    else this.#audio(message)
   }
 
   #audio(message: Uint8Array): void {
     // Messages after the end are ignored, as Deepgram does.
-    if (this.#isEnding) return
+    if (this.isEnding) return
     const whole = this.#frames.take(message)
     if (whole.length > 0) this.session.audio(whole)
   }

@@ -1,5 +1,3 @@
-import { type GatewayError, toGatewayError } from '../../../contracts/errors.ts'
-import type { ClientSocket, ClientSocketListener } from '../../edge/client-socket.ts'
 import { invalid, invalidField, MUST } from '../../edge/refusals.ts'
 import type { SpeechMessage, SpeechSink } from '../../live/speech-messages.ts'
 import type { SpeechSession } from '../../live/speech-session.ts'
@@ -8,8 +6,9 @@ import { fixed, type OptionReader } from '../door-options.ts'
 import { warningHeaders } from '../fact-headers.ts'
 import { CALL_ERRORS } from '../openapi/operation.ts'
 import { type SocketCall, socketEndpoint } from '../socket-endpoint.ts'
-import { CLOSE, checkMessageSize, nodeStops, readMessage, unaskedClose } from '../socket-messages.ts'
-import { closeFor, DEEPGRAM_SOCKET, modelId, vendorId } from './door.ts'
+import { readMessage } from '../socket-messages.ts'
+import { DEEPGRAM_SOCKET, modelId } from './door.ts'
+import { DeepgramSocket } from './live-socket.ts'
 import { formatsOf, PCM_HERTZ, readSpeak, SPEAK_OPTIONS, type SpeakTerms, speakRequest } from './speak.ts'
 
 /** Audio goes out as bare samples: https://developers.deepgram.com/docs/tts-media-output-settings */
@@ -39,74 +38,41 @@ export const speakLive = socketEndpoint({
 })
 
 /** One caller's WebSocket in Deepgram's messages. */
-class SpeakSocket implements ClientSocketListener, SpeechSink {
+class SpeakSocket extends DeepgramSocket<SpeechSession> implements SpeechSink {
   readonly headers: Readonly<Record<string, string>>
-  readonly #call: SocketCall
-  readonly #session: SpeechSession
+  protected readonly session: SpeechSession
   /** Its clients play each message by itself: one that ended within a sample would be noise from there on. */
   readonly #frames: WholeFrames
-  #socket: ClientSocket | null = null
   /** The model that the caller was told of last. */
   #model: string | null = null
   /** Number of the next answer to a `Flush` or a `Clear`. */
   #sequence = 0
-  #isEnding = false
-  #isOver = false
 
   /** @throws GatewayError as `LiveSessions.selectSpeech`, and for options that are wrong */
   constructor(call: SocketCall) {
+    super(call)
     const { exchange, context, admitted } = call
     const { live } = call.deps
-    this.#call = call
     const body = speakRequest.read({ text: ANY_TEXT }, exchange)
     const asked = readSpeak(exchange, body, context.principal, AS_IT_IS_MADE)
     const selection = live.selectSpeech(context, asked)
     const encoding = asked.payload.response_format?.startsWith('pcm') ? 'pcm_s16le' : 'mulaw'
     this.#frames = new WholeFrames({ encoding, sampleRate: PCM_HERTZ, channels: 1 })
     this.headers = warningHeaders([...asked.warnings, ...selection.warnings])
-    this.#session = live.openSpeech({
-      context,
-      call: asked,
-      selection,
-      sink: this,
-      admitted,
-      mayBeSilent: true,
-    })
+    const silent = { admitted, mayBeSilent: true }
+    this.session = live.openSpeech({ context, call: asked, selection, sink: this, ...silent })
   }
 
-  get bufferedBytes(): number {
-    return this.#socket?.bufferedBytes ?? 0
-  }
-
-  onOpen(socket: ClientSocket): void {
-    this.#socket = socket
-    void this.#session.start()
-  }
-
-  onMessage(message: Uint8Array, isBinary: boolean): void {
+  protected take(message: Uint8Array, isBinary: boolean): void {
     // Messages after the end are ignored, as on the way in.
-    if (this.#isOver || this.#isEnding) return
-    try {
-      const { live_max_message_bytes: most } = this.#call.deps.services.snapshot().limits
-      checkMessageSize(message, most, 'live_max_message_bytes')
-      if (isBinary) throw invalid('text comes in text messages; binary ones are not for callers')
-      this.#handleMessage(readMessage(message))
-    } catch (thrown) {
-      this.#session.fail(toGatewayError(thrown))
-    }
+    if (this.isEnding) return
+    this.checkSize(message)
+    if (isBinary) throw invalid('text comes in text messages; binary ones are not for callers')
+    this.#handleMessage(readMessage(message))
   }
 
   onDrain(): void {
-    this.#session.drained()
-  }
-
-  onClose(): void {
-    this.#isOver = true
-    this.#session.leave()
-  }
-
-  onStopping(): void {
-    this.#session.fail(nodeStops())
+    this.session.drained()
   }
 
   send(message: SpeechMessage): void {
@@ -130,36 +96,23 @@ class SpeakSocket implements ClientSocketListener, SpeechSink {
   }
 
   audio(bytes: Uint8Array): void {
-    if (this.#isOver) return
     const whole = this.#frames.take(bytes)
-    if (whole.length > 0) this.#socket?.send(whole)
-  }
-
-  end(error: GatewayError | null): void {
-    if (this.#isOver) return
-    this.#isOver = true
-    if (error !== null) {
-      this.#call.context.failure ??= error
-      return void this.#socket?.close(...closeFor(error))
-    }
-    if (this.#isEnding) this.#socket?.close(CLOSE.normal, '')
-    else this.#socket?.close(...unaskedClose(this.#session.facts().ended))
+    if (whole.length > 0) this.say(whole)
   }
 
   #handleMessage({ type, text }: Record<string, unknown>): void {
     switch (type) {
       case 'Speak':
         if (typeof text !== 'string') throw invalidField('text', 'must be a string')
-        return void this.#session.text(text)
+        return void this.session.text(text)
       case 'Flush':
-        return void this.#session.flush(null)
+        return void this.session.flush(null)
       case 'Clear':
-        this.#session.clear()
+        this.session.clear()
         this.#frames.clear()
         return void this.#answer('Cleared')
       case 'Close':
-        this.#isEnding = true
-        return void this.#session.end()
+        return void this.finish()
       default:
         throw invalidField('type', MUST.beOneOf(['Speak', 'Flush', 'Clear', 'Close']))
     }
@@ -169,9 +122,9 @@ class SpeakSocket implements ClientSocketListener, SpeechSink {
   #metadata(model: string): void {
     if (this.#model === model) return
     this.#model = model
-    this.#say({
+    this.say({
       type: 'Metadata',
-      request_id: vendorId(this.#call.exchange.requestId),
+      request_id: this.requestId,
       model_name: model,
       model_version: '',
       model_uuid: modelId(model),
@@ -179,17 +132,13 @@ class SpeakSocket implements ClientSocketListener, SpeechSink {
   }
 
   #answer(type: 'Flushed' | 'Cleared'): void {
-    this.#say({ type, sequence_id: this.#sequence })
+    this.say({ type, sequence_id: this.#sequence })
     this.#sequence += 1
   }
 
   /** In the members of Deepgram's reference, and in those that LiveKit's agents and its library of Go read. */
   #warn(text: string): void {
     const code = 'GOING_AWAY'
-    this.#say({ type: 'Warning', description: text, code, warn_msg: text, warn_code: code })
-  }
-
-  #say(message: object): void {
-    if (!this.#isOver) this.#socket?.send(JSON.stringify(message))
+    this.say({ type: 'Warning', description: text, code, warn_msg: text, warn_code: code })
   }
 }

@@ -55,7 +55,7 @@ export function nativeSocket<Session extends SocketSession>(rules: SessionRules<
     open(call: SocketCall): ClientSocketListener {
       const fields = queryValues(call.exchange.query)
       const isGiven = [...fields.values.keys()].some((name) => name !== 'errors')
-      return isGiven ? NativeSocket.ready(rules, call, fields) : NativeSocket.waiting(rules, call)
+      return new NativeSocket(rules, call, isGiven ? fields : null)
     },
     refused: (error: GatewayError, exchange: Exchange): ClientSocketListener => ({
       onOpen(socket) {
@@ -78,28 +78,11 @@ export class NativeSocket<Session extends SocketSession> implements ClientSocket
   #waiting: Timer | null = null
   #isOver = false
 
-  private constructor(rules: SessionRules<Session>, call: SocketCall) {
+  /** @param fields null: they come with the first message. @throws GatewayError as the rules say */
+  constructor(rules: SessionRules<Session>, call: SocketCall, fields: Fields | null) {
     this.#rules = rules
     this.#call = call
-  }
-
-  /** @throws GatewayError as the rules say */
-  static ready<Session extends SocketSession>(
-    rules: SessionRules<Session>,
-    call: SocketCall,
-    fields: Fields,
-  ): NativeSocket<Session> {
-    const socket = new NativeSocket(rules, call)
-    socket.#session = rules.open(call, fields, socket)
-    return socket
-  }
-
-  /** The fields come with the first message. */
-  static waiting<Session extends SocketSession>(
-    rules: SessionRules<Session>,
-    call: SocketCall,
-  ): NativeSocket<Session> {
-    return new NativeSocket(rules, call)
+    if (fields !== null) this.#session = rules.open(call, fields, this)
   }
 
   /** Bytes that wait for the caller. */

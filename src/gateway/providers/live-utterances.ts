@@ -51,7 +51,7 @@ export class Utterances {
   }
 
   /** All is transcribed, and nothing more comes. */
-  get isOver(): boolean {
+  get isWhole(): boolean {
     return this.#ended
   }
 
@@ -85,7 +85,7 @@ export class Utterances {
   }
 
   /** Takes audio that is counted already. */
-  audio(bytes: Uint8Array): readonly LiveFrame[] {
+  send(bytes: Uint8Array): readonly LiveFrame[] {
     if (this.#until !== null) {
       this.#hold(bytes)
       return NO_FRAMES

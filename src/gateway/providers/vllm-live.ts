@@ -3,7 +3,7 @@ import type { JsonObject } from '../../contracts/json.ts'
 import type { LiveFrame } from '../../contracts/live.ts'
 import type { LiveTranscription } from '../../contracts/provider.ts'
 import { defineLive, type LiveWire } from './define-live.ts'
-import type { LiveLog, Received } from './live.ts'
+import type { Received } from './live.ts'
 import { failureInside, NOTHING, socketUrl, textOnly, UNREADABLE } from './live.ts'
 import { UTTERANCE_ANSWER_MS, Utterances } from './live-utterances.ts'
 import { appendFrame } from './openai/live.ts'
@@ -41,46 +41,29 @@ const OF_REQUEST: ReadonlySet<unknown> = new Set([
   'invalid_audio',
 ])
 
-class VllmWire implements LiveWire {
+class VllmWire extends Utterances implements LiveWire {
   readonly #update: string
-  readonly #utterances: Utterances
   #isReady = false
   #ending = false
 
   constructor({ live }: LiveCall, model: string) {
+    super(AUDIO, live, { begin: BEGIN, finish: FINISH, append: appendFrame })
     this.#update = JSON.stringify({ type: 'session.update', model })
-    this.#utterances = new Utterances(AUDIO, live, { begin: BEGIN, finish: FINISH, append: appendFrame })
   }
 
-  get log(): LiveLog {
-    return this.#utterances.log
-  }
-
-  get waiting(): number {
-    return this.#utterances.waiting
-  }
-
-  get isWhole(): boolean {
-    return this.#utterances.isOver
-  }
-
-  send(bytes: Uint8Array): readonly LiveFrame[] {
-    return this.#utterances.audio(bytes)
-  }
-
-  finalize(): readonly LiveFrame[] {
-    const frames = this.#utterances.finalize()
+  override finalize(): readonly LiveFrame[] {
+    const frames = super.finalize()
     // A frame that changes nothing says that an answer is to come.
     return frames.length > 0 ? frames : [this.#update]
   }
 
-  end(): readonly LiveFrame[] {
+  override end(): readonly LiveFrame[] {
     this.#ending = true
-    return this.#utterances.end()
+    return super.end()
   }
 
   read(message: JsonObject): Received {
-    const failure = this.#utterances.hear()
+    const failure = this.hear()
     if (failure !== null) return { events: [failure] }
     const { type, delta, text } = message
     switch (type) {
@@ -90,9 +73,9 @@ class VllmWire implements LiveWire {
         return { events: [{ kind: 'ready' }], reply: [this.#update, ...BEGIN] }
       case 'transcription.delta':
         if (typeof delta !== 'string') return UNREADABLE
-        return delta === '' ? NOTHING : { events: [this.#utterances.write(this.#utterances.text + delta)] }
+        return delta === '' ? NOTHING : { events: [this.write(this.text + delta)] }
       case 'transcription.done':
-        return this.#utterances.done(typeof text === 'string' ? text : this.#utterances.text)
+        return this.done(typeof text === 'string' ? text : this.text)
       case 'error':
         return this.#error(message)
       default:
@@ -102,7 +85,7 @@ class VllmWire implements LiveWire {
 
   /** A server that was given no audio at all has nothing to finish. */
   #error({ error, code }: JsonObject): Received {
-    if (this.#ending && this.#utterances.isEmpty) return this.#utterances.over()
+    if (this.#ending && this.isEmpty) return this.over()
     const said = { message: typeof error === 'string' ? error : '', code }
     const failure = failureInside({ error: said }, OF_REQUEST.has(code) ? 400 : 500)
     return { events: [{ kind: 'failed', failure }] }

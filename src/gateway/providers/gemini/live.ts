@@ -6,7 +6,7 @@ import type { Failure } from '../../../contracts/upstream.ts'
 import { defineLive, type LiveWire } from '../define-live.ts'
 import { asObject } from '../json.ts'
 import { type LanguageHint, languageHint } from '../language.ts'
-import type { LiveLog, Received } from '../live.ts'
+import type { Received } from '../live.ts'
 import { base64Of, broken, closeFailure, failureInside, NOTHING, socketUrl, TEXT_MAX } from '../live.ts'
 import { UTTERANCE_ANSWER_MS, Utterances } from '../live-utterances.ts'
 import { wantsSegments, wantsSpeakers, wantsWords } from '../transcript-needs.ts'
@@ -77,51 +77,30 @@ function append(bytes: Uint8Array): string {
   return `{"realtimeInput":{"audio":{"mimeType":"audio/pcm;rate=16000","data":"${base64Of(bytes)}"}}}`
 }
 
-class GeminiWire implements LiveWire {
+class GeminiWire extends Utterances implements LiveWire {
   readonly #setup: string
-  readonly #utterances: Utterances
   #isReady = false
   #isLeaving = false
   /** The final part of the utterance. */
   #final = ''
 
   constructor(call: LiveCall, target: Target) {
+    super(AUDIO, call.live, { begin: BEGIN, finish: FINISH, append })
     this.#setup = setupOf(call, target)
-    this.#utterances = new Utterances(AUDIO, call.live, { begin: BEGIN, finish: FINISH, append })
-  }
-
-  get log(): LiveLog {
-    return this.#utterances.log
-  }
-
-  get waiting(): number {
-    return this.#utterances.waiting
-  }
-
-  get isWhole(): boolean {
-    return this.#utterances.isOver
   }
 
   opened(): readonly LiveFrame[] {
     return [this.#setup]
   }
 
-  send(bytes: Uint8Array): readonly LiveFrame[] {
-    return this.#utterances.audio(bytes)
-  }
-
-  finalize(): readonly LiveFrame[] {
+  override finalize(): readonly LiveFrame[] {
     // Another end of what has ended changes nothing, and says that an answer is to come.
-    const frames = this.#utterances.finalize()
+    const frames = super.finalize()
     return frames.length > 0 ? frames : FINISH
   }
 
-  end(): readonly LiveFrame[] {
-    return this.#utterances.end()
-  }
-
   read(message: JsonObject): Received {
-    const failure = this.#utterances.hear()
+    const failure = this.hear()
     if (failure !== null) return { events: [failure] }
     if (message.setupComplete !== undefined) return this.#begin()
     if (message.goAway !== undefined) return this.#goAway()
@@ -155,18 +134,18 @@ class GeminiWire implements LiveWire {
     if (typeof final === 'string') this.#final = joinedText(this.#final, final)
     const text = joinedText(this.#final, typeof interim === 'string' ? interim : '')
     const isNews = typeof final === 'string' || typeof interim === 'string'
-    const written = isNews ? [this.#utterances.write(text)] : []
-    if (!this.#isWhole(message, content)) return written.length === 0 ? NOTHING : { events: written }
-    const finalText = this.#final === '' ? this.#utterances.text : this.#final
+    const written = isNews ? [this.write(text)] : []
+    if (!this.#isGenerated(message, content)) return written.length === 0 ? NOTHING : { events: written }
+    const finalText = this.#final === '' ? this.text : this.#final
     this.#final = ''
-    return this.#utterances.done(finalText)
+    return this.done(finalText)
   }
 
   /** Silence has neither a text nor an end of its own: there the end of the activity is all that comes. */
-  #isWhole(message: JsonObject, content: JsonObject): boolean {
-    if (!this.#utterances.isFinishing) return false
+  #isGenerated(message: JsonObject, content: JsonObject): boolean {
+    if (!this.isFinishing) return false
     const isEnd = asObject(message.voiceActivity)?.type === 'ACTIVITY_END'
-    return content.generationComplete === true || (isEnd && this.#utterances.text.trim() === '')
+    return content.generationComplete === true || (isEnd && this.text.trim() === '')
   }
 }
 

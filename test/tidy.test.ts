@@ -94,7 +94,7 @@ const BUDGETS: Readonly<Record<string, number>> = {
   'gateway/observe/recorder': 1_150,
   'gateway/observe/tracing': 685,
   'gateway/outbound': 3_415,
-  'gateway/providers': 11_185,
+  'gateway/providers': 11_140,
   'gateway/state': 12_895,
   'gateway/storage': 6_285,
   'gateway/webhooks': 625,

@@ -1,14 +1,12 @@
 import type { VideoCall, VideoResult } from '../../contracts/generation.ts'
 import type { JsonObject } from '../../contracts/json.ts'
-import type { Operation, Provider, Step, Target } from '../../contracts/provider.ts'
+import type { Provider, Target } from '../../contracts/provider.ts'
 import type { Failure, FailureKind, UpstreamReply, UpstreamRequest } from '../../contracts/upstream.ts'
-import { isGood } from './answer.ts'
-import { failed, refused } from './failure.ts'
+import type { Made } from './answer.ts'
 import { asObject, objectOf } from './json.ts'
 import { modelList } from './model-list.ts'
 import { quantityOf } from './numbers.ts'
-import { pollTrouble } from './poll.ts'
-import { orderFailure, readVideoJob, resumedVideoJob, type VideoJob, videoLost } from './video-job.ts'
+import { videoJobOperation, videoLost } from './video-job.ts'
 
 const VERSION = '2024-11-06'
 
@@ -45,38 +43,24 @@ const KIND_OF_CODE: readonly (readonly [beginning: string, kind: FailureKind])[]
 const SAID_MAX_LENGTH = 500
 
 /** @runwayml/sdk 4.20.1, `resources/text-to-video.d.ts` and `tasks.d.ts` */
-const video: Operation<VideoCall, VideoResult> = {
-  createsOnce: true,
+const video = videoJobOperation({
   takesSeed: true,
-  start(call, target) {
+  pollMs: POLL_MS,
+  tellsAtOnce: false,
+  order(call, target) {
     const body = encodeTask(call, target)
-    if (typeof body === 'string') return failed(refused(body))
-    const request: UpstreamRequest = {
+    if (typeof body === 'string') return body
+    return {
       method: 'POST',
       url: `${target.baseUrl}/text_to_video`,
       headers: { ...runwayHeaders(target), 'content-type': 'application/json' },
       body: [Buffer.from(JSON.stringify(body))],
     }
-    return { kind: 'send', request, state: null }
   },
-  next(state, reply, call, target) {
-    const job = readVideoJob(state)
-    if (job === null) return ordered(reply, target)
-    const request = taskRequest('GET', job, target)
-    const again = (troubles: number) => ({ ...job, troubles })
-    const trouble = pollTrouble<VideoResult>(reply, job, { request, everyMs: POLL_MS, again })
-    if (trouble?.kind === 'failed') return failed(videoLost(reply, trouble.failure))
-    return trouble ?? readTask(job, reply, call, target)
-  },
-  resume(state, target) {
-    const job = resumedVideoJob(state, POLL_MS)
-    return job === null ? null : poll(job, target)
-  },
-  abandon(state, target) {
-    const job = readVideoJob(state)
-    return job === null ? null : taskRequest('DELETE', job, target)
-  },
-}
+  look: (id, target) => taskRequest('GET', id, target),
+  cancel: (id, target) => taskRequest('DELETE', id, target),
+  read: readTask,
+})
 
 /** There is no list of models: the organization needs the credential and costs nothing. */
 const models = modelList({ path: '/organization', headers: runwayHeaders, names: () => [] })
@@ -132,29 +116,17 @@ function runwayHeaders({ credential }: Target): Record<string, string> {
   return { accept: 'application/json', ...authorization, 'x-runway-version': VERSION }
 }
 
-function taskRequest(method: 'GET' | 'DELETE', { id }: VideoJob, target: Target): UpstreamRequest {
+function taskRequest(method: 'GET' | 'DELETE', id: string, target: Target): UpstreamRequest {
   const url = `${target.baseUrl}/tasks/${encodeURIComponent(id)}`
   return { method, url, headers: runwayHeaders(target), body: [] }
 }
 
-/** The answer to the order. */
-function ordered(reply: UpstreamReply, target: Target): Step<VideoResult> {
-  const id = isGood(reply) ? objectOf(reply)?.id : null
-  const job = readVideoJob({ id, everyMs: POLL_MS, troubles: 0 })
-  return job === null ? failed(orderFailure(reply)) : poll(job, target)
-}
-
-function poll(job: VideoJob, target: Target): Step<VideoResult> {
-  const request = taskRequest('GET', job, target)
-  return { kind: 'wait', waitMs: POLL_MS, request, state: { ...job, troubles: 0 } }
-}
-
-function readTask(job: VideoJob, reply: UpstreamReply, call: VideoCall, target: Target): Step<VideoResult> {
+function readTask(reply: UpstreamReply, call: VideoCall, target: Target): Made<VideoResult> | null {
   const body = objectOf(reply) ?? {}
-  if (WAITING.has(body.status)) return poll(job, target)
-  if (body.status === 'FAILED' || body.status === 'CANCELLED') return failed(taskFailure(body, reply))
+  if (WAITING.has(body.status)) return null
+  if (body.status === 'FAILED' || body.status === 'CANCELLED') return taskFailure(body, reply)
   const urls = Array.isArray(body.output) ? body.output.filter(isUrl) : []
-  if (body.status !== 'SUCCEEDED' || urls.length === 0) return failed(videoLost(reply))
+  if (body.status !== 'SUCCEEDED' || urls.length === 0) return videoLost(reply)
   const seedless = call.seed !== null && !SEEDED.test(target.model)
   const result = {
     videos: urls.map((url) => ({ kind: 'url', url, media_type: 'video/mp4' }) as const),
@@ -162,7 +134,7 @@ function readTask(job: VideoJob, reply: UpstreamReply, call: VideoCall, target: 
     credits: quantityOf(asObject(body.cost)?.credits),
     warnings: seedless ? [`seed: ${target.model} does not take it; it was left out`] : [],
   }
-  return { kind: 'done', result }
+  return { result }
 }
 
 function isUrl(value: unknown): value is string {

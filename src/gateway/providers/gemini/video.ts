@@ -1,12 +1,10 @@
 import type { VideoCall, VideoOutput, VideoResult } from '../../../contracts/generation.ts'
 import type { JsonObject } from '../../../contracts/json.ts'
-import type { Operation, Step, Target } from '../../../contracts/provider.ts'
+import type { Target } from '../../../contracts/provider.ts'
 import type { UpstreamReply } from '../../../contracts/upstream.ts'
-import { isGood } from '../answer.ts'
-import { failed, refused } from '../failure.ts'
+import type { Made } from '../answer.ts'
 import { objectOf } from '../json.ts'
-import { pollTrouble } from '../poll.ts'
-import { orderFailure, readVideoJob, resumedVideoJob, type VideoJob, videoLost } from '../video-job.ts'
+import { videoJobOperation, videoLost } from '../video-job.ts'
 import { refusedContent } from './answer.ts'
 import { deadEndOf, type Interaction, interactionUrl, readInteraction } from './interactions.ts'
 import { getRequest, headersOf, postJson } from './wire.ts'
@@ -28,22 +26,16 @@ const SECONDS = { min: 3, max: 10 }
 const POLL_MS = 5_000
 
 /** A video by `POST /interactions` in the background, then polled for. */
-export const geminiVideo: Operation<VideoCall, VideoResult> = {
-  createsOnce: true,
-  start({ prompt, size, duration_seconds: seconds }, target) {
+export const geminiVideo = videoJobOperation({
+  pollMs: POLL_MS,
+  tellsAtOnce: true,
+  order({ prompt, size, duration_seconds: seconds }, target) {
     const shape = size === null ? {} : SIZES.get(size)
-    if (shape === undefined) {
-      const sizes = [...SIZES.keys()].join(', ')
-      return failed(refused(`size: must be one of ${sizes} for this provider`))
-    }
-    if (
-      seconds !== null &&
-      !(Number.isInteger(seconds) && seconds >= SECONDS.min && seconds <= SECONDS.max)
-    ) {
-      const reason = `duration_seconds: must be a whole number from ${SECONDS.min} to ${SECONDS.max} for this provider`
-      return failed(refused(reason))
-    }
-    const request = postJson(target, interactionUrl(target), {
+    if (shape === undefined) return `size: must be one of ${[...SIZES.keys()].join(', ')} for this provider`
+    const { min, max } = SECONDS
+    if (seconds !== null && !(Number.isInteger(seconds) && seconds >= min && seconds <= max))
+      return `duration_seconds: must be a whole number from ${min} to ${max} for this provider`
+    return postJson(target, interactionUrl(target), {
       model: target.model,
       input: prompt,
       background: true,
@@ -54,67 +46,39 @@ export const geminiVideo: Operation<VideoCall, VideoResult> = {
         ...(seconds === null ? {} : { duration: `${seconds}s` }),
       },
     })
-    return { kind: 'send', request, state: null }
   },
-  next(state, reply, call, target) {
-    const job = readVideoJob(state)
-    if (job === null) return ordered(reply, call, target)
-    const again = (troubles: number) => ({ ...job, troubles })
-    const request = getRequest(target, interactionUrl(target, job.id))
-    const trouble = pollTrouble<VideoResult>(reply, job, { request, everyMs: POLL_MS, again })
-    if (trouble?.kind === 'failed') return failed(videoLost(reply, trouble.failure))
-    return trouble ?? readJob(job, reply, call, target)
-  },
-  resume(state, target) {
-    const job = resumedVideoJob(state, POLL_MS)
-    return job === null ? null : poll(job, target)
-  },
-  abandon(state, target) {
-    const job = readVideoJob(state)
-    if (job === null) return null
-    const url = `${interactionUrl(target, job.id)}/cancel`
+  look: (id, target) => getRequest(target, interactionUrl(target, id)),
+  cancel: (id, target) => {
+    const url = `${interactionUrl(target, id)}/cancel`
     return { method: 'POST', url, headers: headersOf(target), body: [] }
   },
-}
-
-/** The answer to the order. */
-function ordered(reply: UpstreamReply, call: VideoCall, target: Target): Step<VideoResult> {
-  const id = isGood(reply) ? objectOf(reply)?.id : null
-  const job = readVideoJob({ id, everyMs: POLL_MS, troubles: 0 })
-  return job === null ? failed(orderFailure(reply)) : readJob(job, reply, call, target)
-}
-
-function readJob(job: VideoJob, reply: UpstreamReply, call: VideoCall, target: Target): Step<VideoResult> {
-  const interaction = readInteraction(objectOf(reply) ?? {})
-  if (interaction === null) return failed(videoLost(reply))
-  const failure = deadEndOf(interaction, reply)
-  if (failure !== null) return failed(failure)
-  return interaction.status === 'completed' ? finished(interaction, reply, call, target) : poll(job, target)
-}
-
-function poll(job: VideoJob, target: Target): Step<VideoResult> {
-  const request = getRequest(target, interactionUrl(target, job.id))
-  return { kind: 'wait', waitMs: POLL_MS, request, state: { ...job, troubles: 0 } }
-}
+  read(reply, call, target) {
+    const interaction = readInteraction(objectOf(reply) ?? {})
+    if (interaction === null) return videoLost(reply)
+    const failure = deadEndOf(interaction, reply)
+    if (failure !== null) return failure
+    return interaction.status === 'completed' ? finished(interaction, reply, call, target) : null
+  },
+})
 
 function finished(
   { contents }: Interaction,
   reply: UpstreamReply,
   call: VideoCall,
   target: Target,
-): Step<VideoResult> {
+): Made<VideoResult> {
   const videos = contents
     .filter(({ type }) => type === 'video')
     .flatMap((content) => readVideo(content, target))
   if (videos.length > 0) {
     // Gemini does not say how long the video is; what was asked for is what it makes.
     const seconds = call.duration_seconds
-    return { kind: 'done', result: { videos, seconds, credits: null, warnings: [] } }
+    return { result: { videos, seconds, credits: null, warnings: [] } }
   }
   // A refusal is completed, too, with a text in the place of the video.
   const textOnly = contents.length > 0 && contents.every(({ type }) => type === 'text')
-  if (!textOnly) return failed(videoLost(reply))
-  return failed(refusedContent(reply.status, 'the provider answered in text only', null))
+  if (!textOnly) return videoLost(reply)
+  return refusedContent(reply.status, 'the provider answered in text only', null)
 }
 
 /** None when it is neither data nor a URL over https, or one of the provider's own. */

@@ -1,13 +1,11 @@
 import type { VideoCall, VideoResult } from '../../../contracts/generation.ts'
 import type { JsonObject } from '../../../contracts/json.ts'
-import type { Operation, Step, Target } from '../../../contracts/provider.ts'
+import type { Operation, Target } from '../../../contracts/provider.ts'
 import type { Failure, UpstreamReply, UpstreamRequest } from '../../../contracts/upstream.ts'
-import { errorInside, isGood } from '../answer.ts'
-import { failed } from '../failure.ts'
+import { errorInside } from '../answer.ts'
 import { asObject, objectOf } from '../json.ts'
 import { secondsOf } from '../numbers.ts'
-import { pollTrouble } from '../poll.ts'
-import { orderFailure, readVideoJob, resumedVideoJob, type VideoJob, videoLost } from '../video-job.ts'
+import { videoJobOperation, videoLost } from '../video-job.ts'
 import { bearerHeaders, type ExtraHeaders, jsonRequest } from './wire.ts'
 
 const POLL_MIN_MS = 2_000
@@ -26,70 +24,35 @@ export function videoOperation(
   extra: ExtraHeaders,
   mediaType = 'video/mp4',
 ): Operation<VideoCall, VideoResult> {
-  const urlOf = ({ baseUrl }: Target, id: string) => `${baseUrl}/videos/${encodeURIComponent(id)}`
-  const get = (target: Target, url: string): UpstreamRequest => ({
-    method: 'GET',
-    url,
-    headers: bearerHeaders(target, extra),
-    body: [],
-  })
-
-  const poll = (job: VideoJob, target: Target): Step<VideoResult> => {
-    const everyMs = Math.min(POLL_MAX_MS, Math.round(job.everyMs * POLL_GROWTH))
-    const request = get(target, urlOf(target, job.id))
-    return { kind: 'wait', waitMs: job.everyMs, request, state: { ...job, everyMs, troubles: 0 } }
+  const request = (method: 'GET' | 'DELETE', target: Target, path: string): UpstreamRequest => {
+    const url = `${target.baseUrl}/videos/${path}`
+    return { method, url, headers: bearerHeaders(target, extra), body: [] }
   }
-
-  const finished = (job: VideoJob, body: JsonObject, target: Target): VideoResult => {
+  const finished = (id: string, body: JsonObject, target: Target): VideoResult => {
     const seconds = secondsOf(typeof body.seconds === 'string' ? Number(body.seconds) : body.seconds)
-    const request = get(target, `${urlOf(target, job.id)}/content?variant=video`)
+    const fetching = request('GET', target, `${encodeURIComponent(id)}/content?variant=video`)
     return {
-      videos: [{ kind: 'fetch', request, media_type: mediaType }],
+      videos: [{ kind: 'fetch', request: fetching, media_type: mediaType }],
       seconds: seconds === 0 ? null : seconds,
       credits: null,
       warnings: [],
     }
   }
-
-  const read = (job: VideoJob, reply: UpstreamReply, target: Target): Step<VideoResult> => {
-    const body = objectOf(reply) ?? {}
-    if (body.status === 'completed') return { kind: 'done', result: finished(job, body, target) }
-    if (FAILED.has(body.status)) return failed(jobFailure(body, reply))
-    // Servers have words of their own for what is not over yet.
-    return typeof body.status === 'string' ? poll(job, target) : failed(videoLost(reply))
-  }
-
-  return {
-    createsOnce: true,
-    start(call, target) {
-      const request = jsonRequest(target, '/videos', encodeVideo(call, target), extra)
-      return { kind: 'send', request, state: null }
+  return videoJobOperation({
+    pollMs: POLL_MIN_MS,
+    nextMs: (everyMs) => Math.min(POLL_MAX_MS, Math.round(everyMs * POLL_GROWTH)),
+    tellsAtOnce: true,
+    order: (call, target) => jsonRequest(target, '/videos', encodeVideo(call, target), extra),
+    look: (id, target) => request('GET', target, encodeURIComponent(id)),
+    cancel: (id, target) => request('DELETE', target, encodeURIComponent(id)),
+    read(reply, _call, target, id) {
+      const body = objectOf(reply) ?? {}
+      if (body.status === 'completed') return { result: finished(id, body, target) }
+      if (FAILED.has(body.status)) return jobFailure(body, reply)
+      // Servers have words of their own for what is not over yet.
+      return typeof body.status === 'string' ? null : videoLost(reply)
     },
-    next(state, reply, _call, target) {
-      const job = readVideoJob(state)
-      if (job === null) {
-        const id = isGood(reply) ? objectOf(reply)?.id : null
-        const ordered = readVideoJob({ id, everyMs: POLL_MIN_MS, troubles: 0 })
-        return ordered === null ? failed(orderFailure(reply)) : read(ordered, reply, target)
-      }
-      const trouble = pollTrouble<VideoResult>(reply, job, {
-        request: get(target, urlOf(target, job.id)),
-        everyMs: job.everyMs,
-        again: (troubles) => ({ ...job, troubles }),
-      })
-      if (trouble?.kind === 'failed') return failed(videoLost(reply, trouble.failure))
-      return trouble ?? read(job, reply, target)
-    },
-    resume(state, target) {
-      const job = resumedVideoJob(state, POLL_MIN_MS)
-      return job === null ? null : poll(job, target)
-    },
-    abandon(state, target) {
-      const job = readVideoJob(state)
-      if (job === null) return null
-      return { method: 'DELETE', url: urlOf(target, job.id), headers: bearerHeaders(target, extra), body: [] }
-    },
-  }
+  })
 }
 
 /** Lengths are strings in this format. */

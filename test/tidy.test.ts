@@ -96,7 +96,7 @@ const BUDGETS: Readonly<Record<string, number>> = {
   'gateway/outbound': 3_415,
   'gateway/providers': 11_140,
   'gateway/state': 12_895,
-  'gateway/storage': 6_285,
+  'gateway/storage': 6_255,
   'gateway/webhooks': 625,
   'gateway/workers': 450,
   test: 143_850,

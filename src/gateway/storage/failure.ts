@@ -6,18 +6,18 @@ export function unavailable(cause: unknown): GatewayError {
   return new GatewayError('DEPENDENCY_UNAVAILABLE', ERRORS.DEPENDENCY_UNAVAILABLE.message, { cause })
 }
 
-/** Does something with the store. @throws as `unavailable` makes it of any failure */
-export async function attempt<T>(act: () => Promise<T>): Promise<T> {
+/** Does something with the store. @throws as `storeFailure` makes it of any failure */
+export async function attempt<T>(act: () => Promise<T>, signal?: AbortSignal): Promise<T> {
   try {
     return await act()
   } catch (error) {
-    throw unavailable(error)
+    throw storeFailure(error, signal)
   }
 }
 
 /** Chooses the error of a failed call: the signal's reason when it was aborted, else `unavailable`. */
-export function storeFailure(error: unknown, signal: AbortSignal): unknown {
-  return signal.aborted ? signal.reason : unavailable(error)
+export function storeFailure(error: unknown, signal?: AbortSignal): unknown {
+  return signal?.aborted ? signal.reason : unavailable(error)
 }
 
 /**

@@ -122,23 +122,21 @@ interface ReadOptions {
   readonly memory: StoreMemory | undefined
 }
 
-async function readRange(
+function readRange(
   path: string,
   start: number,
   end: number,
   options: ReadOptions,
 ): Promise<AsyncIterable<Uint8Array>> {
   const { signal } = options
-  try {
+  return attempt(async () => {
     signal.throwIfAborted()
     const file = await open(path, 'r')
     const { size } = await file.stat()
     if (end <= size) return readChunks(file, start, end, options)
     await file.close()
     throw new Error(`object of ${size} bytes has no byte ${end - 1}`)
-  } catch (error) {
-    throw storeFailure(error, signal)
-  }
+  }, signal)
 }
 
 async function* readChunks(
@@ -242,12 +240,10 @@ class TemporaryFile {
     const flat = checkKey(key).replaceAll('/', '+')
     temporaries += 1
     const path = join(root, TEMPORARY, `${flat}~${nowMs}~${process.pid}.${temporaries}`)
-    try {
+    return attempt(async () => {
       signal.throwIfAborted()
       return new TemporaryFile(path, await open(path, 'wx', 0o600), !key.startsWith('spool/'))
-    } catch (error) {
-      throw storeFailure(error, signal)
-    }
+    }, signal)
   }
 
   private constructor(path: string, handle: FileHandle, durable: boolean) {
@@ -335,8 +331,6 @@ class FilePartUpload implements PartUpload {
       await act()
     })
     this.#last = turn.catch(() => {})
-    return turn.catch((error: unknown) => {
-      throw storeFailure(error, signal)
-    })
+    return attempt(() => turn, signal)
   }
 }

@@ -19,7 +19,7 @@ import type { ObjectInfo, Objects, PartUpload } from '../../contracts/objects.ts
 import { type Clock, deadline, sleep, systemClock } from '../../contracts/time.ts'
 import { TO_HOST } from '../outbound/host-lookup.ts'
 import { chunksOf, untilAborted } from './body-bytes.ts'
-import { attempt, storeFailure } from './failure.ts'
+import { attempt } from './failure.ts'
 import { checkKey } from './key.ts'
 import type { StoreMemory } from './read-buffers.ts'
 import { S3Bytes, type S3Timing } from './s3-bytes.ts'
@@ -46,9 +46,9 @@ const PART_TRIES = 2
  * Starts a multipart upload. The answer is awaited even when `signal` aborts meanwhile: an upload whose id no one
  * has read cannot be ended.
  */
-async function startS3Parts(options: S3PartsOptions, signal: AbortSignal): Promise<PartUpload> {
+function startS3Parts(options: S3PartsOptions, signal: AbortSignal): Promise<PartUpload> {
   const { calls, bucket, key, callMs, clock } = options
-  try {
+  return attempt(async () => {
     signal.throwIfAborted()
     const create = new CreateMultipartUploadCommand({ Bucket: bucket, Key: key })
     const { UploadId } = await calls.send(create, { abortSignal: deadline(clock, callMs) })
@@ -57,9 +57,7 @@ async function startS3Parts(options: S3PartsOptions, signal: AbortSignal): Promi
     if (!signal.aborted) return upload
     await upload.abort()
     throw signal.reason
-  } catch (error) {
-    throw storeFailure(error, signal)
-  }
+  }, signal)
 }
 
 class S3PartUpload implements PartUpload {
@@ -83,11 +81,7 @@ class S3PartUpload implements PartUpload {
     const sending = this.#send(this.#parts, chunks, either)
     const settled = sending.catch(() => {}).then(() => void this.#running.delete(settled))
     this.#running.add(settled)
-    try {
-      await sending
-    } catch (error) {
-      throw storeFailure(error, either)
-    }
+    await attempt(() => sending, either)
   }
 
   async complete(signal: AbortSignal): Promise<void> {
@@ -100,7 +94,7 @@ class S3PartUpload implements PartUpload {
       MultipartUpload: { Parts },
     })
     const abortSignal = AbortSignal.any([signal, deadline(clock, callMs)])
-    try {
+    await attempt(async () => {
       const { ETag } = await calls.send(command, { abortSignal }).catch((error: unknown) => {
         // The SDK may have sent this twice, and the second time there is no upload because the first one ended it.
         if (!isNoSuchUpload(error)) throw error
@@ -108,9 +102,7 @@ class S3PartUpload implements PartUpload {
       })
       if (!ETag) throw new Error('the store named no tag for what its parts make')
       this.#completed = true
-    } catch (error) {
-      throw storeFailure(error, signal)
-    }
+    }, signal)
   }
 
   abort(): Promise<void> {
@@ -199,11 +191,7 @@ export function createS3Objects({ bucket, memory, clock = systemClock, ...option
   return {
     async put(key, body, length, { signal }) {
       checkKey(key)
-      try {
-        await bytes.put(key, {}, untilAborted(body, signal), length, signal)
-      } catch (error) {
-        throw storeFailure(error, signal)
-      }
+      await attempt(() => bytes.put(key, {}, untilAborted(body, signal), length, signal), signal)
     },
     upload(key, { signal }) {
       const options = { bucket, bytes, calls, callMs: timing.callMs, key: checkKey(key), clock }
@@ -211,12 +199,7 @@ export function createS3Objects({ bucket, memory, clock = systemClock, ...option
     },
     async get(key, start, end, signal) {
       checkKey(key)
-      if (start >= end) return chunksOf()
-      try {
-        return await bytes.get(key, start, end, signal)
-      } catch (error) {
-        throw storeFailure(error, signal)
-      }
+      return start >= end ? chunksOf() : attempt(() => bytes.get(key, start, end, signal), signal)
     },
     async remove(key) {
       await attempt(() => calls.send(new DeleteObjectCommand(at(key)), limited()))
@@ -225,11 +208,7 @@ export function createS3Objects({ bucket, memory, clock = systemClock, ...option
     fileOf: () => null,
     abortUploads: (prefix, before) => attempt(() => abortUploads(calls, bucket, prefix, before, limited)),
     async ping(signal) {
-      try {
-        await calls.send(new HeadBucketCommand({ Bucket: bucket }), limited(signal))
-      } catch (error) {
-        throw storeFailure(error, signal)
-      }
+      await attempt(() => calls.send(new HeadBucketCommand({ Bucket: bucket }), limited(signal)), signal)
     },
     async close() {
       bytes.close()

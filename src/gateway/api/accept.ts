@@ -10,7 +10,6 @@ export function accepts(header: string | undefined, matching: RegExp): boolean {
   return (header ?? '').split(',').some((item) => matching.test(item) && !REFUSED.test(item))
 }
 
-/** The audio that an `Accept` header asks for. */
 export interface AcceptedAudio {
   /** Types that it names, in lower case, the most wanted first. */
   readonly types: readonly string[]

@@ -8,9 +8,7 @@ import type { Dependencies, Door } from './endpoint.ts'
 import { submittedReply } from './native/job-view.ts'
 import { shapedError } from './openapi/operation.ts'
 
-/** A callback as a door was asked for it. */
 export interface AskedCallback extends CallbackTerms {
-  /** Name of the door. */
   readonly door: string
   /** The field that asks for it. */
   readonly param: string

@@ -73,14 +73,12 @@ interface JobServices {
   readonly signals: JobSignals
 }
 
-/** A request whose caller is admitted. */
 export interface Admitted<Needs = Dependencies> {
   readonly exchange: Exchange
   readonly context: AdmittedContext
   readonly deps: Needs
 }
 
-/** A request as its handler gets it. */
 export interface EndpointCall<Body = undefined, Needs = Dependencies> extends Admitted<Needs> {
   readonly body: Body
 }

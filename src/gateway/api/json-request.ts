@@ -12,10 +12,8 @@ import { ROUTE_CONTROL, readSelectors, SELECTOR_FIELDS, unknownFields } from './
 import { faultOf } from './json-fault.ts'
 import { json } from './openapi/operation.ts'
 
-/** A body of JSON that becomes a call. */
 export interface JsonRequest<K extends OperationName = OperationName> extends ContinuedBody<ReceivedJson<K>> {
   readonly operation: K
-  /** Shape of the body. */
   readonly schema: TObject
   /**
    * The call that a parsed body asks for. Its warnings name fields that were sent and are left out.
@@ -32,7 +30,6 @@ export interface ReceivedJson<K extends OperationName, Fields = unknown> {
   readonly call: Call<K>
   /** The body, checked against the schema of the request. */
   readonly fields: Fields
-  /** The caller wants the answer piece by piece. */
   readonly stream: boolean
 }
 

@@ -25,7 +25,6 @@ export interface AnswerContext {
   draining: boolean
 }
 
-/** The exchange that is answered. */
 export interface AnsweredExchange {
   readonly requestId: string
   readonly method: string

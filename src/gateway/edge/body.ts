@@ -46,11 +46,9 @@ export interface BodyLayout {
   readonly missing: string
 }
 
-/** Audio that is still coming. */
 export interface ArrivingAudio {
   readonly fields: Fields
   readonly audio: AudioRef
-  /** Where it comes from. */
   readonly body: ArrivingBody
 }
 

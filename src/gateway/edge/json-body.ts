@@ -39,7 +39,6 @@ interface HoldOptions extends ReadJsonOptions {
   readonly heldBytesMax?: number
 }
 
-/** A body that is here. */
 interface HeldBytes {
   readonly bytes: Buffer
   /** Gives the memory of the bytes, and of what is made of them, back; when that is no longer read. Idempotent. */

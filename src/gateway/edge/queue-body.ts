@@ -15,7 +15,6 @@ interface ReadQueueBodyOptions {
   readonly workspace: string
 }
 
-/** The body of a queue request. */
 interface QueueBody {
   /** Every member but the payload, as parsed. */
   readonly fields: Readonly<Record<string, unknown>>

@@ -40,7 +40,6 @@ export function readBody<Read>(
   return reading.promise
 }
 
-/** Takes a body in. */
 export interface BodyTaker<Read> {
   /** As of `BodyConsumer`. */
   readonly isLasting?: boolean
@@ -53,7 +52,6 @@ export interface BodyTaker<Read> {
   failed?(): void
 }
 
-/** One reading of a body to its end. */
 class BodyReading<Read> implements BodyConsumer {
   readonly promise: Promise<Read>
   readonly #exchange: Exchange

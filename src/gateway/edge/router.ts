@@ -1,4 +1,3 @@
-/** The part of a route that a router needs. */
 export interface Routable {
   readonly method: string
   /** `/v1/speech`, or with parameters `/v1/jobs/:id`; a last segment `*` takes the rest of the path. */

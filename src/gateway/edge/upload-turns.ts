@@ -21,7 +21,6 @@ const FAST_READ_BYTES = 64 * 1024
 /** Waiting for a turn in a crowd is worth that much, so that a large upload is not passed by others for ever. */
 const WAITED_TURN_BYTES = 128 * 1024
 
-/** An upload as far as it has come. */
 interface Progress {
   receivedBytes: number
   /** By the last read. */

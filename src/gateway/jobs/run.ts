@@ -216,7 +216,6 @@ interface WorkDependencies extends JobAudioDependencies {
   readonly objects: JobObjects
 }
 
-/** Result of the work. */
 interface Worked {
   /** Null for jobs of the queue, whose output is never read. */
   readonly result: KeptText | null

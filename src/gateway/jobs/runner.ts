@@ -44,7 +44,6 @@ export interface RunnerDependencies {
 }
 
 export interface JobRunner {
-  /** Running jobs. */
   readonly running: number
   /**
    * Claims no more jobs. Running ones may finish within `graceMs`, the others are given back. Resolves when none

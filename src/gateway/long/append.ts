@@ -18,10 +18,8 @@ export interface AppendOptions {
   readonly exchange: Exchange
   readonly spool: Spool
   readonly workspace: string
-  /** Names the upload. */
   readonly id: string
   readonly offset: number
-  /** Length of the body. */
   readonly length: number
   /** Looks at the bytes; its verdict on all of them is asked for before any is kept. Absent: whatever comes is kept. */
   readonly check?: { update(bytes: Uint8Array): void; verify(): void }

@@ -16,7 +16,6 @@ const KEY_KINDS: readonly (string | undefined)[] = ['rsa', 'ec']
 /** How often the files are read again because they were being written. */
 const READS_MAX = 3
 
-/** Facts about a certificate and its key. */
 export interface ServerCertificate {
   readonly notBeforeMs: number
   readonly notAfterMs: number

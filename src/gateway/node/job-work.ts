@@ -10,7 +10,6 @@ import type { Node } from './node.ts'
 
 /** Background work of a node: runs jobs, delivers their webhooks and alerts, purges expired jobs. */
 export interface JobWork {
-  /** Running jobs. */
   readonly running: number
   /**
    * Claims nothing more. Resolves when nothing is in progress: jobs that are not done within `graceMs` go back to the

@@ -192,7 +192,6 @@ function openBodies(
   return { holds, objects, spool, ahead: createReadAhead(objects, deps.budget), jobObjects }
 }
 
-/** Opens the clients of providers. */
 function openUpstream(
   reader: AudioReader,
   { sandbox, egress }: { readonly sandbox: BuiltInSandbox; readonly egress: EgressProxy | undefined },

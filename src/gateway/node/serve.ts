@@ -216,7 +216,6 @@ async function listen(
   })
 }
 
-/** The parts that stopping a node concerns. */
 interface Stoppable {
   readonly node: Node
   readonly closers: Closer[]

@@ -35,7 +35,6 @@ export interface InnerHost {
   port(): Promise<number>
 }
 
-/** A request that waits for a connection. */
 export interface WaitingExchange extends Exchange {
   /** It needs no connection any more. */
   readonly over: boolean

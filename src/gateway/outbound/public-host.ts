@@ -28,7 +28,6 @@ export function hostAccess({ ca, clock = systemClock, ...own }: HostAccessOption
   return { resolve, dial, verifyPeer: own.dial === undefined, egress, ca, clock }
 }
 
-/** A host is not connected to. */
 export class HostRefused extends Error {
   override readonly name = 'HostRefused'
   readonly reason: 'unresolvable' | 'address_not_public'

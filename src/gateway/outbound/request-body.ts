@@ -85,7 +85,6 @@ const TURN_BYTES = 1024 * 1024
 /** Bytes of one body in a turn, so that at least two share it. */
 const PART_BYTES = TURN_BYTES / 2
 
-/** Bytes left of this turn. */
 let leftBytes = TURN_BYTES
 
 /**

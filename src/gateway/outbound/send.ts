@@ -66,7 +66,6 @@ class Reply implements UpstreamReply {
 
 const NO_CHUNKS: Uint8Array[] = []
 
-/** Collects an answer whole. */
 class WholeAnswer extends Sending {
   readonly #resolve: (reply: UpstreamReply) => void
   readonly #reject: (reason: unknown) => void

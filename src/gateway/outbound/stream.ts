@@ -10,7 +10,6 @@ import { copyOf, refuseEncoded, Sending } from './sending.ts'
  */
 const WAITING_BYTES_MAX = 64 * 1024
 
-/** The reader has left the loop. */
 class ReaderLeft extends Error {
   override readonly name = 'ReaderLeft'
 }

@@ -30,7 +30,6 @@ export interface LiveWire {
   failureOf?(code: number, reason: string): Failure
 }
 
-/** A protocol of live audio. */
 export interface LiveProtocol extends Omit<LiveTranscription, 'handshake' | 'refused' | 'connect'> {
   handshake(call: LiveCall, target: Target): Omit<LiveHandshake, 'protocols'>
   /** Absent: by `classify`. */

@@ -16,7 +16,6 @@ export class TextPieces {
     this.#pieces = []
   }
 
-  /** The text that has come so far. */
   get whole(): string {
     return this.#flat + this.#pieces.join('')
   }

@@ -4,7 +4,6 @@ import { type Bucket, bucketOf, decisionOf } from './bucket.ts'
 import { EmbeddedRateLimiter, microsecondsOf } from './embedded/rate-limiter.ts'
 import { type Lease, TokenLeases } from './token-leases.ts'
 
-/** The answer of buckets to a take. */
 export interface BucketReply {
   /** Until the bucket is full, after this take; 0: it is. */
   readonly fullInUs: number
@@ -15,7 +14,6 @@ export interface BucketReply {
   readonly slotTaken: boolean
 }
 
-/** Buckets that several processes share. */
 export interface SharedBuckets {
   /** Place of the decisions that a trip is needed for. */
   readonly name: Extract<Limiter, 'redis' | 'process'>

@@ -217,7 +217,6 @@ async function hashHeld(
   }
 }
 
-/** Hashes audio that comes in chunks. */
 async function hashGathered(
   audio: AudioRef,
   { reader, ...memory }: AudioDigesterDependencies,

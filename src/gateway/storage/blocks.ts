@@ -48,7 +48,6 @@ class Slabs {
     for (const size of SLICE_BYTES) this.#classes.set(size, { open: new Set(), spare: null })
   }
 
-  /** Bytes of slabs that are not in use. */
   get spareBytes(): number {
     let spare = 0
     for (const sizeClass of this.#classes.values()) if (sizeClass.spare !== null) spare += BLOCK_BYTES

@@ -76,7 +76,6 @@ export class BodyPlace {
     this.#target?.tick(nowMs)
   }
 
-  /** Ends the upload with `error`. */
   cancel(error: Error): void {
     this.#target?.cancel(error)
   }

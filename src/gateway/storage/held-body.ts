@@ -121,7 +121,6 @@ export class HeldBody {
   #held = 0
   /** Bytes of memory that were reserved for this body and are not used. */
   credit = 0
-  /** Bytes of the body so far. */
   length = 0
 
   constructor(budget: WaitingBudget, pool: BlockPool, workspace: string, expected: number | null) {

@@ -51,7 +51,6 @@ interface DatedSpeech extends KeptSpeech {
   readonly keptAtMs: number
 }
 
-/** Speech in memory. */
 interface HeldSpeech {
   readonly speech: DatedSpeech
   /** Since it was last looked at for what may go. */

@@ -77,9 +77,7 @@ export interface SpoolStats {
   readonly refused: number
   /** Bodies that the store failed. */
   readonly failed: number
-  /** Bodies that are arriving. */
   readonly arriving: number
-  /** Uploads under way. */
   readonly uploading: number
 }
 

@@ -44,7 +44,6 @@ export interface DeliveryDependencies extends Sending {
   readonly callbacks?: CallbackDependencies
   /** Where alerts go; absent, or null: nowhere any more. */
   readonly alertTarget?: () => WebhookTarget | null
-  /** Called with the outcome of each attempt. */
   readonly onOutcome?: (outcome: EventEnding['state']) => void
   readonly timing?: Partial<DeliveryTiming>
   readonly places?: number
@@ -53,7 +52,6 @@ export interface DeliveryDependencies extends Sending {
 }
 
 export interface Deliveries {
-  /** Deliveries in progress. */
   readonly running: number
   /** Claims nothing more; resolves when the deliveries in progress have ended, which takes seconds at most. */
   stop(): Promise<void>

@@ -121,7 +121,6 @@ function utteranceOf(group: Group) {
 
 type Group = ReturnType<typeof groupWords>[number]
 
-/** A part of a transcript with its words. */
 function partOf({ segment, words }: Group) {
   const [first] = words
   return {

@@ -153,7 +153,6 @@ class TurnsSocket extends ListeningSocket {
     return true
   }
 
-  /** More of a turn was heard. */
   #heard(start: number, isFinal = false): void {
     if (this.#begin(start) || (!isFinal && this.bufferedBytes > BEHIND_BYTES)) return
     this.#info('Update', seconds(this.session.audioSeconds))

@@ -34,7 +34,6 @@ export const SPEAK_OPTIONS: DoorOptions = {
 
 const SpeakBody = Type.Object({ text: SpeechBody.properties.input })
 
-/** Body of the request. */
 export const speakRequest = jsonRequest('speech', SpeakBody, ({ text }) => readSpeech({ input: text }))
 
 /** Answers with the audio as the body, as it is made. */
@@ -89,7 +88,6 @@ export function readSpeak(
   return { ...body, payload, selectors, warnings }
 }
 
-/** Names of one format. */
 type FormatNames = readonly [string, ...string[]]
 
 /** Differences between audio in a file and audio as it is made. */

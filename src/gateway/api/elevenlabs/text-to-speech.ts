@@ -73,7 +73,6 @@ const Body = Type.Object({
   ...bodyOptions.members,
 })
 
-/** Body of the requests. */
 export const speechRequest = jsonRequest(
   'speech',
   Body,

@@ -52,7 +52,6 @@ const STREAMED =
   'One object per event, in `data:`; the last is followed by `data: [DONE]`. A failure after the first ' +
   'chunk is sent as an `error` event with the error envelope, and nothing follows it.'
 
-/** The documented answer. */
 const WRITTEN: Answer = {
   status: 200,
   description: 'the answer; with `stream: true` its chunks, then the complete answer',
@@ -61,7 +60,6 @@ const WRITTEN: Answer = {
 
 type ChatEndpointCall<K extends ChatName> = EndpointCall<Pick<ReceivedJson<K>, 'call' | 'stream'>>
 
-/** Answers in the gateway's own shape. */
 function answerChat<K extends ChatName>(request: ChatEndpointCall<K>): Promise<Reply> {
   return writeChat<K>(OWN_SHAPE, request)
 }

@@ -17,7 +17,6 @@ const POLL_SECONDS = 2
 
 export const JOBS_PATH = '/v1/transcription/jobs'
 
-/** Documented answer to a new job. */
 export const JOB_ACCEPTED: Answer = {
   status: 202,
   description: 'the job is stored durably',

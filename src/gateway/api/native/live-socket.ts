@@ -23,7 +23,6 @@ export const ERRORS_FIELD = optional(
   'refusals come as a message on the socket, which browsers can read',
 )
 
-/** A message of a caller. */
 export type NativeMessage = Record<string, unknown>
 
 /** A live session, as its socket knows it. */
@@ -85,7 +84,6 @@ export class NativeSocket<Session extends SocketSession> implements ClientSocket
     if (fields !== null) this.#session = rules.open(call, fields, this)
   }
 
-  /** Bytes that wait for the caller. */
   get bufferedBytes(): number {
     return this.#socket?.bufferedBytes ?? 0
   }

@@ -165,7 +165,6 @@ export function readSpeech(body: Static<typeof SpeechBody>): SpeechCall {
   }
 }
 
-/** Audio as the body. */
 export const AUDIO_BODY: Content = {
   type: 'audio/*',
   schema: { type: 'string', format: 'binary', description: 'for `Accept: audio/…`: the audio, streamed' },
@@ -213,7 +212,6 @@ interface SpeechForm {
   write(piece: Deltas['speech']): Uint8Array | string
 }
 
-/** The audio itself. */
 const AS_AUDIO: SpeechForm = { contentType: ({ mediaType }) => mediaType, write: ({ bytes }) => bytes }
 
 /** Streams the audio as the body while it is made; facts of the envelope that are known so far are in headers. */

@@ -102,7 +102,6 @@ const STREAMLESS = 'only transcriptions that are answered at once are streamed'
 
 /** How an endpoint answers, beside whole and at once. */
 export interface Offers {
-  /** Piece by piece. */
   readonly stream: boolean
   /** With a durable job. */
   readonly jobs: boolean
@@ -110,7 +109,6 @@ export interface Offers {
 
 export interface TranscriptionRequest {
   readonly options: TranscriptionOptions
-  /** The caller wants the transcript piece by piece. */
   readonly stream: boolean
   readonly selectors: Selectors
   readonly warnings: readonly string[]

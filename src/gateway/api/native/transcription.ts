@@ -102,7 +102,6 @@ export interface TranscriptionRun {
   demandedBy?(exchange: Exchange): Requirements | null
 }
 
-/** How a transcript is written. */
 export interface TranscriptionAnswer {
   /** Keeps answers that are stored under an idempotency key from callers who ask for another shape; null: the own. */
   readonly name: string | null

@@ -52,7 +52,6 @@ function nodeHash(name: string): Digest {
   return { update: (bytes) => void hash.update(bytes), digest: () => hash.digest() }
 }
 
-/** Abilities of the server of uploads. */
 export const TUS_ABILITIES = {
   'tus-resumable': TUS_VERSION,
   'tus-version': TUS_VERSION,

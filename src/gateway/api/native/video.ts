@@ -21,16 +21,13 @@ const VIDEO_TYPE = /^video\/[a-z0-9.+-]{1,60}$/
 
 type Keeping = Pick<Dependencies, 'services' | 'results'>
 
-/** Owner of the videos. */
 interface VideoCaller {
   readonly workspace: string
   /** Version of the route that made them. */
   readonly policyVersionId: string
   readonly traceparent: string | undefined
   readonly signal: AbortSignal
-  /** The videos may not be kept. */
   readonly keepsNothing: boolean
-  /** Is called when the answer is over. */
   readonly onFinished: (release: () => void) => void
 }
 

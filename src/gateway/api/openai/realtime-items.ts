@@ -101,7 +101,6 @@ export class RealtimeItems {
     else this.#completed(item, item.committedAt ?? 0)
   }
 
-  /** The session is over. */
   failed(error: object): void {
     for (const { id, isCleared } of this.#waiting.splice(0))
       if (!isCleared) this.#send({ type: `${TRANSCRIPTION}.failed`, item_id: id, content_index: 0, error })

@@ -100,7 +100,6 @@ const TextFormat = Type.Union([
   Type.Object({ type: Type.Literal('json_schema'), ...NAMED_SCHEMA_FIELDS }),
 ])
 
-/** Request for a response. */
 const ResponseBody = Type.Object({
   model: MODEL_FIELD,
   input: Type.Union([Type.String({ minLength: 1 }), Type.Array(InputItem, { minItems: 1 })], {

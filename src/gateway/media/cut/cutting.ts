@@ -2,7 +2,6 @@ import type { CutPlan, Stretch } from '../../../contracts/parts.ts'
 import { TimeSlices } from '../../../contracts/time-slices.ts'
 import { NO_SOUND, type Packet, type Sound, type SoundWriter, Uncuttable } from './sound.ts'
 
-/** Where the bytes of one part go. */
 export interface PartSink<Kept> {
   write(chunks: readonly Uint8Array[]): Promise<void>
   /** @param head comes in front of all that was written */

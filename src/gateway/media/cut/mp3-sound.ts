@@ -128,7 +128,6 @@ export function mp3Level(bytes: Uint8Array): number | null {
   return loudest
 }
 
-/** Writes packets as they are. */
 class RawWriter implements SoundWriter {
   bytes = 0
 

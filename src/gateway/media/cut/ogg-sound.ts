@@ -20,7 +20,6 @@ const UNTIMED_MAX = 4096
 const OPUS_HEAD_BYTES = 19
 const FLAC_INFO_AT = 17
 
-/** Facts of a stream's codec. */
 interface Codec {
   readonly rate: number
   /** Ticks at the beginning that are not played. */

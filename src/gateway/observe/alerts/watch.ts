@@ -26,9 +26,7 @@ export interface AlertWatchDependencies {
     'alerts' | 'permits' | 'console' | 'accounts' | 'keys' | 'outbox' | 'jobs' | 'memory'
   >
   readonly snapshot: () => Snapshot
-  /** All routes in force. */
   readonly routes: () => readonly Route[]
-  /** Facts of models in force. */
   readonly models: () => ModelTable
   readonly log: Logger
   /** Called when there is something to deliver. */

@@ -59,7 +59,6 @@ interface SampledNode {
   readonly snapshot: () => Pick<Snapshot, 'apps'>
   readonly health: Health
   readonly budget: Pick<ByteBudget, 'used' | 'limit'>
-  /** Live sessions that are open. */
   readonly live: () => readonly LiveSample[]
   /** Findings of shadows since it was called last. */
   readonly shadows: () => readonly ShadowSample[]

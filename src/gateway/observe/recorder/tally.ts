@@ -76,7 +76,6 @@ export class Tallies {
     return tally
   }
 
-  /** Ids of the keys that were used. */
   usedKeys(): string[] {
     return [...this.#keys].filter(([, { used }]) => used).map(([id]) => id)
   }

@@ -81,7 +81,6 @@ class GeminiWire extends Utterances implements LiveWire {
   readonly #setup: string
   #isReady = false
   #isLeaving = false
-  /** The final part of the utterance. */
   #final = ''
 
   constructor(call: LiveCall, target: Target) {

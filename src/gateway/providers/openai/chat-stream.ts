@@ -65,9 +65,7 @@ export class ChatStreamReader implements StreamReader<ChatResult, ChatDelta> {
   }
 }
 
-/** One choice of an answer while it comes. */
 class ChoicePieces {
-  /** Whether anything of it has come. */
   begun = false
   /** Whether it said why it ends. */
   finished = false

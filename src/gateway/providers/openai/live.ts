@@ -172,7 +172,6 @@ interface Item {
   text: string
   /** Null: not known yet. */
   transcript: string | null
-  /** The answers that its transcript gives. */
   answers: readonly Answer[]
 }
 
@@ -298,7 +297,6 @@ class Items {
   }
 }
 
-/** The session that is asked for. */
 interface Session {
   readonly update: string
   readonly dialect: Dialect

@@ -47,7 +47,6 @@ function figuresIn(value: unknown): Readonly<Record<string, number>> | null {
   )
 }
 
-/** Log probabilities that come in pieces. */
 export class LogprobPieces {
   #lists: Map<string, unknown[] | null> | null = null
 

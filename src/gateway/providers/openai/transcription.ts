@@ -91,7 +91,6 @@ const UNLISTED: TranscriptionShape = {
   knownSpeakers: true,
 }
 
-/** The shape of each model at a provider. */
 type ShapeOf = (model: string) => TranscriptionShape
 
 /** `POST /audio/transcriptions`, streamed by the models that can. */

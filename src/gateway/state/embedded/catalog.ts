@@ -199,7 +199,6 @@ const VERSION = 'number, fields, hash, at_ms AS atMs, by, note'
 
 type VersionRow = Omit<RecordVersion, 'fields' | 'by'> & { readonly fields: string; readonly by: string }
 
-/** The methods that read records. */
 function createCatalogReads(
   db: StateDatabase,
 ): Pick<Operations<CatalogStore>, 'version' | 'published' | 'get' | 'list' | 'versions' | 'versionOf'> {
@@ -279,7 +278,6 @@ const LINE = `number, at_ms AS atMs, by, action, workspace, target, hash_before 
 
 type LineRow = Omit<AuditLine, 'by'> & { readonly by: string }
 
-/** The audit list. */
 function createAuditRows(db: StateDatabase) {
   // The number is the row's, one more than the largest, because no line is ever deleted.
   const add = db.prepare(`

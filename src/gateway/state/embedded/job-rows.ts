@@ -28,7 +28,6 @@ import type { Events } from './outbox.ts'
 const HISTORY_MAX = 64
 const NO_PROGRESS: JobProgress = { audio: null, upstream: null }
 
-/** A row of the table `jobs`. */
 export type JobRow = {
   readonly number: number
   readonly id: string

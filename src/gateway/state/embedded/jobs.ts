@@ -39,7 +39,6 @@ const KINDS: readonly JobKind[] = ['transcription', 'queue']
 
 type JobOperations = Operations<Subjects['jobs']>
 
-/** Parts that the methods of jobs share. */
 interface JobDependencies {
   readonly rows: JobRows
   readonly steps: JobSteps

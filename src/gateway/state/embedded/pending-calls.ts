@@ -1,7 +1,6 @@
 import { GatewayError } from '../../../contracts/errors.ts'
 import type { Clock, Timer } from '../../../contracts/time.ts'
 
-/** A call that is not answered yet. */
 export interface PendingCall {
   /** It looks whether a disk that was full takes more than a few calls: only that ends the block. */
   readonly looks: boolean

@@ -1,7 +1,6 @@
 import type { PermitLease, PermitLimit, Permits, PermitsTaken, Waiter } from '../../../contracts/permits.ts'
 import { type Clock, LONGEST_TIMER_MS, systemClock } from '../../../contracts/time.ts'
 
-/** A call in the queue. */
 interface Waiting {
   readonly limit: PermitLimit
   readonly workspace: string

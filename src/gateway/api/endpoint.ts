@@ -27,7 +27,7 @@ import { readTraceparent } from '../observe/tracing/traceparent.ts'
 import type { CallbackForm } from '../webhooks/callbacks.ts'
 import { callLines, nameWarnings } from './fact-headers.ts'
 import { ANY_ORIGIN_HEADERS, type HeaderName, type ParameterName } from './openapi/headers.ts'
-import type { Answer, Content, ErrorShape, Operation } from './openapi/operation.ts'
+import type { Content, ErrorShape, Operation } from './openapi/operation.ts'
 import { BODY_ERRORS, KEY_ERRORS, shapedError } from './openapi/operation.ts'
 import type { Json } from './openapi/schema.ts'
 
@@ -134,14 +134,9 @@ export interface Door {
  */
 export type EndpointKind = 'call' | 'session' | 'none'
 
-interface Described {
-  readonly id: string
-  readonly tag: Operation['tag']
-  readonly summary: string
-  readonly description?: string
+interface Described extends Pick<Operation, 'id' | 'tag' | 'summary' | 'description' | 'answers'> {
   /** Beside those of the path, the body and the idempotency key. */
-  readonly parameters?: readonly (ParameterName | Json)[]
-  readonly answers: readonly Answer[]
+  readonly parameters?: Operation['parameters']
 }
 
 /**

@@ -65,14 +65,6 @@ export function requestIdOf({ headers, cut }: RequestHead): string {
   return given !== undefined && REQUEST_ID.test(given) ? given : newId('req')
 }
 
-/** A request's headers, and the names of those whose values lack bytes over 0x7f that they had at an end. */
-interface Shown {
-  readonly headers: Readonly<Record<string, string>>
-  readonly cut: readonly string[]
-  /** It is known that all bytes of the head are ASCII, and none is DEL. */
-  readonly plain: boolean
-}
-
 /** Headers that decide something about a request and are ASCII, by their names in lower case. */
 type Deciding = Readonly<Record<string, string>>
 
@@ -104,7 +96,10 @@ const isCutByParser = (byte: number): boolean => byte <= BLANK || byte > 0x7f
  *
  * @returns INVALID_REQUEST naming the header; null when all are plain
  */
-export function judgeHeaderBytes({ headers, cut, plain }: Shown, deciding: Deciding): GatewayError | null {
+export function judgeHeaderBytes(
+  { headers, cut, plain }: Pick<RequestHead, 'headers' | 'cut' | 'plain'>,
+  deciding: Deciding,
+): GatewayError | null {
   if (plain) return null
   for (const [name, param] of Object.entries(deciding)) {
     const value = headers[name]

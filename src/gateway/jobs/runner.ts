@@ -1,17 +1,8 @@
-import type { JobObjects } from '../../contracts/job-objects.ts'
 import type { Claimed, Claiming, JobError } from '../../contracts/jobs.ts'
-import type { Logger } from '../../contracts/log.ts'
-import type { MediaProbe } from '../../contracts/media.ts'
-import type { Recorder } from '../../contracts/recorder.ts'
-import type { RemoteAudio } from '../../contracts/remote-audio.ts'
 import type { Clock, Timer } from '../../contracts/time.ts'
-import type { Tracing } from '../../contracts/tracing.ts'
-import type { Services } from '../call/context/services.ts'
-import type { BeginReading } from '../storage/read-ahead.ts'
 import { Claim, doubled, type JobTiming, spread, TIMING } from './claim.ts'
 import { retentionOf } from './retention.ts'
 import { type RunDependencies, runJob } from './run.ts'
-import type { JobSignals } from './watch.ts'
 
 /** Only this process uses the file of the embedded state, and its own signals come at once. */
 const EMBEDDED_POLL_MS = [1_000, 1_000] as const
@@ -24,18 +15,7 @@ const POISON: JobError = {
   details: {},
 }
 
-export interface RunnerDependencies {
-  readonly services: Services
-  readonly objects: JobObjects
-  readonly probe: MediaProbe
-  readonly remoteAudio: RemoteAudio
-  readonly readAhead?: BeginReading | undefined
-  readonly signals: JobSignals
-  readonly log: Logger
-  /** Null when tracing is off. */
-  readonly tracing: Tracing | null
-  /** Absent when nothing is recorded for the console. */
-  readonly recorder?: Pick<Recorder, 'ran'>
+export interface RunnerDependencies extends Omit<RunDependencies, 'timing'> {
   /** Most jobs at a time in this process. */
   readonly places: number
   /** Most jobs of one workspace at a time, in all processes together. */

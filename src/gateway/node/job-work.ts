@@ -1,7 +1,7 @@
 import { CALLBACK_FORMS } from '../api/table.ts'
 import { openResult } from '../jobs/results.ts'
 import { startPurge } from '../jobs/retention.ts'
-import { startJobRunner } from '../jobs/runner.ts'
+import { type JobRunner, startJobRunner } from '../jobs/runner.ts'
 import { startAlertWatch } from '../observe/alerts/watch.ts'
 import { createWebhookPoster } from '../outbound/post-webhook.ts'
 import { startDeliveries } from '../webhooks/deliveries.ts'
@@ -9,14 +9,7 @@ import type { WebhookTarget } from '../webhooks/target.ts'
 import type { Node } from './node.ts'
 
 /** Background work of a node: runs jobs, delivers their webhooks and alerts, purges expired jobs. */
-export interface JobWork {
-  readonly running: number
-  /**
-   * Claims nothing more. Resolves when nothing is in progress: jobs that are not done within `graceMs` go back to the
-   * queue for other workers.
-   */
-  stop(graceMs: number): Promise<void>
-}
+export type JobWork = JobRunner
 
 /** Starts the work on jobs in this process, `LARKWAY_JOBS` of them at a time. */
 export function startJobWork(node: Node): JobWork {

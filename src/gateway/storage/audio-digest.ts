@@ -11,6 +11,7 @@ import { TextCleaner } from './stages.ts'
 
 interface GathererDependencies {
   readonly hasher: LeafHasher
+  /** Where audio is gathered that comes in chunks: two blocks at most for each digest, charged by force. */
   readonly blocks: BlockPool
   readonly budget: ByteBudget
 }
@@ -171,12 +172,8 @@ function decodeGroups(groups: Buffer): Buffer {
  */
 const STRIDE_BYTES = 4 * LEAF_BYTES
 
-interface AudioDigesterDependencies {
+interface AudioDigesterDependencies extends GathererDependencies {
   readonly reader: AudioReader
-  readonly hasher: LeafHasher
-  /** Where audio is gathered that comes in chunks: two blocks at most for each digest, charged by force. */
-  readonly blocks: BlockPool
-  readonly budget: ByteBudget
 }
 
 /** Digests audio at rest and audio in passing: the same audio has the same digest, however it arrived. */

@@ -1,8 +1,6 @@
-import type { LiveTerms } from '../../../contracts/calls.ts'
 import { type GatewayError, toGatewayError } from '../../../contracts/errors.ts'
 import type { SessionEnd } from '../../../contracts/live.ts'
 import type { ClientSocket, ClientSocketListener } from '../../edge/client-socket.ts'
-import type { LiveRequest } from '../../live/dependencies.ts'
 import type { LiveMessage, LiveSink } from '../../live/messages.ts'
 import type { LiveSession } from '../../live/session.ts'
 import { WholeFrames } from '../../media/pcm.ts'
@@ -10,13 +8,7 @@ import { warningHeaders } from '../fact-headers.ts'
 import type { SocketCall } from '../socket-endpoint.ts'
 import { CLOSE, checkMessageSize, nodeStops, readMessage, unaskedClose } from '../socket-messages.ts'
 import { closeFor, vendorId } from './door.ts'
-
-/** A session that a handshake asks for. */
-export interface AskedSession {
-  readonly call: LiveRequest['call']
-  readonly live: LiveTerms
-  readonly warnings: readonly string[]
-}
+import type { AskedSession } from './options.ts'
 
 /** A session as its socket knows it. */
 interface SocketSession {

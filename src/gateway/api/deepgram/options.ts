@@ -9,16 +9,20 @@ import type { DoorOptions, FieldValue } from '../door-options.ts'
 import { DemandingFlag, doorSelectors, fixed, formOf, isOn, OptionReader, warned } from '../door-options.ts'
 import { readLiveCall } from '../native/live-call.ts'
 
-/** Options of Deepgram's that become the session's, in the order of its reference. */
-export interface ListenOptions {
+/** A session that a handshake asks for. */
+export interface AskedSession {
   readonly call: LiveRequest['call']
   readonly live: LiveTerms
+  readonly warnings: readonly string[]
+}
+
+/** Options of Deepgram's that become the session's, in the order of its reference. */
+export interface ListenOptions extends AskedSession {
   /** Results whose channel is told: each channel has its own, or all have one. */
   readonly channels: number
   readonly utteranceEnd: boolean
   readonly vadEvents: boolean
   readonly languages: boolean
-  readonly warnings: readonly string[]
 }
 
 const ENCODINGS: Readonly<Record<string, LiveEncoding>> = {

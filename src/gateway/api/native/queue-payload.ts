@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto'
-import type { AudioRef, StoredBody } from '../../../contracts/audio.ts'
+import type { StoredBody } from '../../../contracts/audio.ts'
 import { toAbortSignal } from '../../../contracts/cancellation.ts'
 import { limitsOf, type Selectors, uploadUser } from '../../../contracts/catalog.ts'
 import { GatewayError } from '../../../contracts/errors.ts'
@@ -29,6 +29,7 @@ import { chatRequest, completeRequest, visionRequest } from './chat.ts'
 import { embeddingsRequest } from './embeddings.ts'
 import { imageRequest } from './image.ts'
 import { speechRequest } from './speech.ts'
+import type { RequestAudio } from './transcription.ts'
 import { readTranscriptionRequest, type TranscriptionRequest } from './transcription-request.ts'
 import { videoRequest } from './video.ts'
 
@@ -167,17 +168,10 @@ async function readInline(
   })
 }
 
-/** Audio that readers of audio find, with what it has in common with equal audio. */
-interface GivenAudio {
-  readonly audio: AudioRef
-  identity(): Promise<string>
-  release(): void
-}
-
 async function queueAudio(
   task: TranscriptionTask,
   request: TranscriptionRequest,
-  { audio: given, identity, release }: GivenAudio,
+  { audio: given, identity, release }: RequestAudio,
   { exchange, context, deps: { services, probe, jobs } }: Admitted,
 ): Promise<QueuedCall> {
   const { options, selectors, warnings } = request

@@ -1,12 +1,12 @@
 import { type TSchema, Type } from 'typebox'
 import type { Redaction, SubtitleRules, TranscriptionOptions } from '../../../contracts/calls.ts'
 import { REDACTIONS, TRANSCRIPT_FORMATS } from '../../../contracts/calls.ts'
-import type { Selectors } from '../../../contracts/catalog.ts'
 import { GatewayError } from '../../../contracts/errors.ts'
 import type { TranscriptionTask } from '../../../contracts/operations.ts'
 import type { Exchange } from '../../edge/exchange.ts'
 import { FieldReader, type Fields } from '../../edge/form.ts'
 import { invalidField, MUST } from '../../edge/refusals.ts'
+import type { TranscriptionInput } from '../../jobs/preflight-transcription.ts'
 import { SEVERAL_LANGUAGES } from '../../providers/language.ts'
 import { ROUTE_CONTROL, readSelectors, SELECTOR_FIELDS, typedFields, unknownFields } from '../fields.ts'
 import { optional, SEED_FIELD } from '../json-request.ts'
@@ -107,11 +107,8 @@ export interface Offers {
   readonly jobs: boolean
 }
 
-export interface TranscriptionRequest {
-  readonly options: TranscriptionOptions
+export interface TranscriptionRequest extends TranscriptionInput {
   readonly stream: boolean
-  readonly selectors: Selectors
-  readonly warnings: readonly string[]
 }
 
 /**

@@ -47,7 +47,7 @@ import {
 import { answerUpload, isLiveUpload } from './transcription-upload.ts'
 
 /** The audio of a call, at rest. */
-interface RequestAudio {
+export interface RequestAudio {
   readonly audio: AudioRef
   /** Identity that two requests with the same audio share: its digest, or the URL that it is fetched from. */
   identity(): Promise<string>

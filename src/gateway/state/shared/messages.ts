@@ -5,6 +5,7 @@ import type { PermitLimit } from '../../../contracts/permits.ts'
 import type { RateLimit, Take, UnitBucket, UnitDecision } from '../../../contracts/rate-limit.ts'
 import type { Blocked } from '../../../contracts/state.ts'
 import type { UsageMarks } from '../../../contracts/usage-lake.ts'
+import type { Call } from '../embedded/commit.ts'
 import type { SubjectName } from '../embedded/subjects.ts'
 import type { BucketReply } from '../leasing-rate-limiter.ts'
 
@@ -43,11 +44,8 @@ export const MEMORY_METHODS: {
   usageMarks: { note: true, forget: true, read: true },
 }
 
-export interface SharedCall {
-  readonly id: number
+export interface SharedCall extends Omit<Call, 'subject'> {
   readonly subject: SubjectName | keyof MemorySubjects
-  readonly method: string
-  readonly args: readonly unknown[]
 }
 
 /** Not answered: the ticket is told once it is served. */

@@ -1,5 +1,6 @@
 import { type Static, type TSchema, Type } from 'typebox'
 import { PROFILES, type Principal, type Selectors } from '../../contracts/catalog.ts'
+import { GatewayError } from '../../contracts/errors.ts'
 import {
   allRequirements,
   type Requirements,
@@ -11,6 +12,7 @@ import { shapeCheck } from '../../contracts/shape.ts'
 import type { Exchange } from '../edge/exchange.ts'
 import type { FieldReader, ListRule, NumberRule, TextRule } from '../edge/form.ts'
 import { invalidField } from '../edge/refusals.ts'
+import type { Admitted } from './endpoint.ts'
 
 /**
  * How much of a label is kept, UTF-16 units. A configuration declares none of over 64, so that a longer one is unknown
@@ -90,6 +92,18 @@ export function isKeptFromStore(
   const inHeader = readRequire(exchange, null)
   const demands = [workspace.require, inHeader, inQuery, ...purposes.map(({ require }) => require)]
   return demands.some((one) => one?.retentionDays === 0)
+}
+
+/**
+ * Refuses an upload where nothing may be kept. Which purpose it is for is not known yet, so that each one that the key
+ * may name counts.
+ *
+ * @throws GatewayError REQUIRED_FEATURE_UNAVAILABLE, and as `isKeptFromStore`
+ */
+export function checkMayUpload({ exchange, context }: Admitted): void {
+  if (!isKeptFromStore(exchange, context.principal)) return
+  const reason = 'retention: zero cannot be kept here: an upload outlives its call'
+  throw new GatewayError('REQUIRED_FEATURE_UNAVAILABLE', reason)
 }
 
 const isRequire = shapeCheck(RequireShape)

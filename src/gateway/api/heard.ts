@@ -2,7 +2,11 @@ import type { Segment, Word } from '../../contracts/calls.ts'
 import type { Job } from '../../contracts/jobs.ts'
 import type { TranscriptionTask } from '../../contracts/operations.ts'
 import type { Envelope, Outcome } from '../call/attempt/outcome.ts'
+import { endsSentence, groupWords } from '../providers/segments.ts'
 import { timestamp } from './json-reply.ts'
+
+/** A silence this long ends a paragraph behind a sentence, seconds. */
+const PARAGRAPH_GAP_SECONDS = 1
 
 /** A transcript, and what is known of its audio. */
 export interface Heard {
@@ -86,4 +90,31 @@ export function channelsOf(
       .join(' '),
     words: words.filter((word) => word.channel === channel),
   }))
+}
+
+export type Group = ReturnType<typeof groupWords>[number]
+
+/** Whether a word has another speaker than the one before. */
+type IsOther = (before: Word | undefined, word: Word) => boolean
+
+export function sentencesIn({ text, words }: Channel, isOther: IsOther): readonly Group[] {
+  return groupWords(words, text, (group, next) => {
+    const last = group.at(-1)
+    return isOther(last, next) || (last !== undefined && endsSentence(last))
+  })
+}
+
+/** Paragraphs end where the speaker changes, and with a sentence that silence follows. */
+export function paragraphsIn(channel: Channel, isOther: IsOther): readonly (readonly Group[])[] {
+  const groups: Group[][] = []
+  for (const sentence of sentencesIn(channel, isOther)) {
+    const before = groups.at(-1)?.at(-1)
+    const goesOn =
+      before !== undefined &&
+      !isOther(before.words.at(-1), sentence.words[0]!) &&
+      sentence.segment.start - before.segment.end < PARAGRAPH_GAP_SECONDS
+    if (goesOn) groups.at(-1)?.push(sentence)
+    else groups.push([sentence])
+  }
+  return groups
 }

@@ -432,12 +432,8 @@ t.test('audio that is sent on while it comes', async (t) => {
   const cutting = (kind: string, more: object = {}) =>
     faultsAfter((file) => {
       const owner = { access: 'byok', workspace: 'acme', api_key: `\${OPENAI_API_KEY}` }
-      file.set('/providers/ear', { kind, ...owner }).set('/routes/voice/entries/-', {
-        provider: 'ear',
-        model: 'whisper-large-v3',
-        cut_through: true,
-        ...more,
-      })
+      const entry = { provider: 'ear', model: 'whisper-large-v3', cut_through: true, ...more }
+      file.set('/providers/ear', { kind, ...owner }).set('/routes/voice/entries/-', entry)
     }).filter((issue) => issue.includes('/cut_through'))
   t.same(cutting('groq'), [])
   t.same(cutting('assemblyai'), [

@@ -13,10 +13,9 @@ const segment = (start: number, end: number, text: string, more: Partial<Segment
 
 /** Words one after the other, of a length each. */
 const wordsOf = (text: string, start: number, seconds: number, more: Partial<Word> = {}): Word[] =>
-  text.split(' ').map((word, at) => ({
-    ...{ word, start: start + at * seconds, end: start + (at + 1) * seconds },
-    ...more,
-  }))
+  text.split(' ').map((word, at) => {
+    return { word, start: start + at * seconds, end: start + (at + 1) * seconds, ...more }
+  })
 
 const cut = (segments: Segment[], words: Word[] = [], rules: Partial<SubtitleRules> = {}) =>
   subtitleSegments({ segments, words }, { ...RULES, ...rules }).map(({ start, end, text }) => [

@@ -2,8 +2,9 @@ import type { Word } from '../../../contracts/calls.ts'
 import type { Job, JobStatus } from '../../../contracts/jobs.ts'
 import { trimWhere } from '../../../contracts/trim.ts'
 import { ERASED_URL, erasedSpec } from '../../jobs/erase.ts'
-import { endsSentence, groupWords } from '../../providers/segments.ts'
+import { groupWords } from '../../providers/segments.ts'
 import type { CallbackTerms } from '../../webhooks/callbacks.ts'
+import { type Channel, type Group, paragraphsIn, sentencesIn } from '../heard.ts'
 import { largeList } from '../json-reply.ts'
 
 /** The result of a job, as its worker kept it. */
@@ -25,8 +26,6 @@ const STATUSES: Readonly<Record<JobStatus, string>> = {
   cancelled: 'error',
 }
 
-/** A silence this long ends a paragraph behind a sentence, seconds. */
-const PARAGRAPH_GAP_SECONDS = 1
 /** A word without a confidence is certain. */
 const UNKNOWN_CONFIDENCE = 1
 
@@ -119,8 +118,6 @@ function utteranceOf(group: Group) {
   return { ...part, speaker: part.speaker ?? letterOf(0), ...channelOf(group.words[0]?.channel) }
 }
 
-type Group = ReturnType<typeof groupWords>[number]
-
 function partOf({ segment, words }: Group) {
   const [first] = words
   return {
@@ -183,40 +180,22 @@ export function searchable(word: string): string {
 const LETTER_OR_DIGIT = /[\p{L}\p{N}]/u
 const isMark = (point: number): boolean => !LETTER_OR_DIGIT.test(String.fromCodePoint(point))
 
-function sentenceGroups({ words, content }: KeptTranscript): readonly Group[] {
-  return groupWords(words, content, (group, next) => {
-    const last = group.at(-1)
-    return isOther(last, next) || (last !== undefined && endsSentence(last))
-  })
-}
-
 export function sentencesView(id: string, kept: KeptTranscript) {
   return {
     ...wholeTranscript(id, kept),
-    sentences: largeList(kept.words.length, () => sentenceGroups(kept), partOf),
+    sentences: largeList(kept.words.length, () => sentencesIn(channelIn(kept), isOther), partOf),
   }
 }
 
-/** Paragraphs end where the speaker changes, and with a sentence that silence follows. */
 export function paragraphsView(id: string, kept: KeptTranscript) {
   return {
     ...wholeTranscript(id, kept),
-    paragraphs: largeList(kept.words.length, () => paragraphsIn(kept), paragraphOf),
+    paragraphs: largeList(kept.words.length, () => paragraphsIn(channelIn(kept), isOther), paragraphOf),
   }
 }
 
-function paragraphsIn(kept: KeptTranscript): readonly (readonly Group[])[] {
-  const groups: Group[][] = []
-  for (const sentence of sentenceGroups(kept)) {
-    const before = groups.at(-1)?.at(-1)
-    const goesOn =
-      before !== undefined &&
-      !isOther(before.words.at(-1), sentence.words[0]!) &&
-      sentence.segment.start - before.segment.end < PARAGRAPH_GAP_SECONDS
-    if (goesOn) groups.at(-1)?.push(sentence)
-    else groups.push([sentence])
-  }
-  return groups
+function channelIn({ content, words }: KeptTranscript): Channel {
+  return { text: content, words }
 }
 
 function paragraphOf(sentences: readonly Group[]) {

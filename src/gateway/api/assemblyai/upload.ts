@@ -4,14 +4,13 @@ import { GatewayError } from '../../../contracts/errors.ts'
 import { newId } from '../../../contracts/ids.ts'
 import { type ReceivedAudio, receiveAudio } from '../../edge/body.ts'
 import { type Admitted, type EndpointCall, endpoint } from '../endpoint.ts'
-import { isKeptFromStore } from '../fields.ts'
+import { checkMayUpload } from '../fields.ts'
 import { jsonReply } from '../json-reply.ts'
 import { AssemblyAiUpload } from '../openapi/assemblyai-answers.ts'
-import { json } from '../openapi/operation.ts'
+import { ANY_AUDIO, json } from '../openapi/operation.ts'
 import { ASSEMBLYAI } from './door.ts'
 import { uploadUrl } from './upload-url.ts'
 
-const AUDIO = { type: 'string', format: 'binary', contentMediaType: 'application/octet-stream' }
 const LAYOUT = { form: 'raw', urlFields: [], missing: 'send the audio as the body' } as const
 
 interface ReceivedUpload {
@@ -28,11 +27,7 @@ export const upload = endpoint({
   summary: 'Upload audio',
   description: 'The body is the audio. It can be transcribed by keys of this workspace for 24 hours.',
   body: {
-    contents: [
-      { type: 'application/octet-stream', schema: AUDIO },
-      { type: 'audio/*', schema: AUDIO },
-      { type: '*/*', schema: AUDIO },
-    ],
+    contents: ANY_AUDIO,
     parameters: ['Require'],
     receive,
   },
@@ -42,15 +37,11 @@ export const upload = endpoint({
 })
 
 /** Streams the body into the store, or holds it until it is whole. */
-async function receive({ exchange, context, deps }: Admitted): Promise<ReceivedUpload> {
+async function receive(request: Admitted): Promise<ReceivedUpload> {
+  checkMayUpload(request)
+  const { exchange, context, deps } = request
   const { services, spool } = deps
   const { workspace } = context.principal
-  // Which purpose it is for is not known yet, so that each one that the key may name is kept.
-  if (isKeptFromStore(exchange, context.principal))
-    throw new GatewayError(
-      'REQUIRED_FEATURE_UNAVAILABLE',
-      'retention: zero cannot be kept here: an upload outlives its call',
-    )
   const id = newId('upl')
   const limits = limitsOf(context.principal, services.snapshot())
   const options = { spool, limits, workspace: workspace.id, upload: id, layout: LAYOUT }

@@ -10,7 +10,7 @@ import { jsonText } from '../json-reply.ts'
 import { answerTranscription, transcriptionBody } from '../native/transcription.ts'
 import { DeepgramAccepted, DeepgramTranscript } from '../openapi/deepgram-answers.ts'
 import { TRANSCRIPT_FACTS } from '../openapi/headers.ts'
-import { json, LEDGER_ERRORS, TRANSCRIPTION_ERRORS } from '../openapi/operation.ts'
+import { ANY_AUDIO, json, LEDGER_ERRORS, TRANSCRIPTION_ERRORS } from '../openapi/operation.ts'
 import { DEEPGRAM, deepgramAnswer, vendorId } from './door.ts'
 import { LISTEN_OPTIONS, readFileOptions } from './file-options.ts'
 import { OPT_OUT } from './options.ts'
@@ -54,7 +54,6 @@ const ANSWER = Type.Union([DeepgramTranscript, DeepgramAccepted], {
   description: 'the transcript, or with `callback` the ID of the request',
 })
 
-const AUDIO = { type: 'string', format: 'binary', contentMediaType: 'application/octet-stream' }
 const ByUrl = Type.Object({
   url: Type.String({ format: 'uri', maxLength: 2_048, description: 'https, at an allowed host' }),
 })
@@ -72,12 +71,7 @@ export const listenFile = endpoint({
   idempotent: 'transcription',
   body: {
     ...transcriptionBody(LISTEN, {}),
-    contents: [
-      { type: 'application/octet-stream', schema: AUDIO },
-      { type: 'audio/*', schema: AUDIO },
-      { type: '*/*', schema: AUDIO },
-      json(ByUrl),
-    ],
+    contents: [...ANY_AUDIO, json(ByUrl)],
     parameters: ['Purpose', optionsParameter(LISTEN_OPTIONS)],
   },
   answers: [deepgramAnswer([json(ANSWER)], ['X-LK-Idempotent-Replay', 'Location', ...TRANSCRIPT_FACTS])],

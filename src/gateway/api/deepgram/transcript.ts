@@ -1,13 +1,12 @@
 import type { Word } from '../../../contracts/calls.ts'
-import { endsSentence, groupWords } from '../../providers/segments.ts'
-import { type Channel, channelsOf, type Heard } from '../heard.ts'
+import { groupWords } from '../../providers/segments.ts'
+import { type Channel, channelsOf, type Heard, paragraphsIn } from '../heard.ts'
 import { largeList, largeMember } from '../json-reply.ts'
 import { vendorId } from './door.ts'
 import { deepgramWord, meanConfidence, speakerOf } from './words.ts'
 
-/** Silence that ends an utterance unless `utt_split` says another, and one that ends a paragraph; seconds. */
+/** Silence that ends an utterance unless `utt_split` says another, seconds. */
 export const UTTERANCE_GAP_SECONDS = 0.8
-const PARAGRAPH_GAP_SECONDS = 1
 /** Stands before the place of an utterance where the caller's own id of the request is no UUID. */
 const NO_REQUEST = '00000000-0000-0000-0000-'
 
@@ -102,23 +101,8 @@ function utteranceOf({ segment, words, channel, id }: ReturnType<typeof utteranc
   }
 }
 
-/** Paragraphs end where the speaker changes, and with a sentence that silence follows. */
-function paragraphsOf({ text, words }: Channel) {
-  const sentences = groupWords(words, text, (group, next) => {
-    const last = group.at(-1)
-    return isOther(last, next) || (last !== undefined && endsSentence(last))
-  })
-  const groups: (typeof sentences)[] = []
-  for (const sentence of sentences) {
-    const before = groups.at(-1)?.at(-1)
-    const goesOn =
-      before !== undefined &&
-      before.segment.speaker === sentence.segment.speaker &&
-      sentence.segment.start - before.segment.end < PARAGRAPH_GAP_SECONDS
-    if (goesOn) groups.at(-1)?.push(sentence)
-    else groups.push([sentence])
-  }
-  const paragraphs = groups.map((group) => ({
+function paragraphsOf(channel: Channel) {
+  const paragraphs = paragraphsIn(channel, isOther).map((group) => ({
     sentences: group.map(({ segment: { text: said, start, end } }) => ({ text: said, start, end })),
     num_words: group.reduce((sum, one) => sum + one.words.length, 0),
     start: group[0]?.segment.start ?? 0,
@@ -130,7 +114,7 @@ function paragraphsOf({ text, words }: Channel) {
     return speaker === undefined ? paragraph : `Speaker ${speaker}: ${paragraph}`
   })
   const transcript = written.length === 0 ? '' : `\n${written.join('\n\n')}`
-  return { transcript, paragraphs: largeList(words.length, () => paragraphs) }
+  return { transcript, paragraphs: largeList(channel.words.length, () => paragraphs) }
 }
 
 function isOther(one: Word | undefined, { speaker }: Word): boolean {

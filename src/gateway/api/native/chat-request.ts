@@ -82,7 +82,7 @@ const ImagePart = Type.Object({
     detail: optional(Type.Enum(['auto', 'low', 'high']), 'how closely the model should look'),
   }),
 })
-const AudioPart = Type.Object({
+export const AudioPart = Type.Object({
   type: Type.Literal('input_audio'),
   input_audio: Type.Object({
     data: Type.String({ minLength: 1, description: 'base64' }),

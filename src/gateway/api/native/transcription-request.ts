@@ -10,7 +10,7 @@ import type { TranscriptionInput } from '../../jobs/preflight-transcription.ts'
 import { SEVERAL_LANGUAGES } from '../../providers/language.ts'
 import { ROUTE_CONTROL, readSelectors, SELECTOR_FIELDS, typedFields, unknownFields } from '../fields.ts'
 import { optional, SEED_FIELD } from '../json-request.ts'
-import { type Content, json } from '../openapi/operation.ts'
+import { type Content, json, RAW_AUDIO } from '../openapi/operation.ts'
 import { type Json, PlainSchemas, withoutNull } from '../openapi/schema.ts'
 
 const GRANULARITIES = ['word', 'segment'] as const
@@ -274,7 +274,6 @@ const AUDIO_FILE = {
  * @param required whether there is always audio
  */
 export function audioContents(fields: RequestFields, required = true): readonly Content[] {
-  const audio = { type: 'string', format: 'binary', contentMediaType: 'application/octet-stream' }
   const form = { file: AUDIO_FILE, ...formFields(fields) }
   return [
     {
@@ -282,8 +281,7 @@ export function audioContents(fields: RequestFields, required = true): readonly 
       schema: { type: 'object', properties: form, ...(required ? { required: ['file'] } : {}) },
     },
     json(Type.Object({ ...AUDIO_FIELDS, ...fields })),
-    { type: 'application/octet-stream', schema: audio },
-    { type: 'audio/*', schema: audio },
+    ...RAW_AUDIO,
   ]
 }
 

@@ -10,7 +10,7 @@ import { appendBody } from '../../long/append.ts'
 import type { Upload, Uploads, UploadTerms } from '../../long/uploads.ts'
 import type { Admitted, Dependencies, EndpointCall } from '../endpoint.ts'
 import { ANY_ORIGIN, endpoint, publicEndpoint } from '../endpoint.ts'
-import { isKeptFromStore } from '../fields.ts'
+import { checkMayUpload } from '../fields.ts'
 import { jsonReply } from '../json-reply.ts'
 import { ANY_ORIGIN_HEADERS, type HeaderName } from '../openapi/headers.ts'
 import { type Answer, type Content, json } from '../openapi/operation.ts'
@@ -205,12 +205,7 @@ async function beginUpload(request: Admitted): Promise<Upload> {
   const { services, uploads } = deps
   checkVersion(exchange)
   const terms = readTerms(exchange)
-  // Which purpose it is for is not known yet, so that each one that the key may name is kept.
-  if (isKeptFromStore(exchange, context.principal))
-    throw new GatewayError(
-      'REQUIRED_FEATURE_UNAVAILABLE',
-      'retention: zero cannot be kept here: an upload outlives its call',
-    )
+  checkMayUpload(request)
   const token = tokenIn(exchange.headers.authorization, deps)
   const limits = limitsOf(context.principal, services.snapshot())
   const signal = toAbortSignal(exchange.signal)

@@ -5,7 +5,7 @@ import type { JsonObject } from '../../../contracts/json.ts'
 import { invalidField } from '../../edge/refusals.ts'
 import { JsonOptions } from '../door-options.ts'
 import { optional, refusedField } from '../json-request.ts'
-import { CHAT_FIELDS, ImageUrl, imageFromUrl, readChatFields } from '../native/chat-request.ts'
+import { AudioPart, CHAT_FIELDS, ImageUrl, imageFromUrl, readChatFields } from '../native/chat-request.ts'
 import { END_USER_FIELDS, MODEL_FIELD, NAMED_SCHEMA_FIELDS, namedSchema, openaiRequest } from './door.ts'
 import { LOGPROBS_INCLUDED, RESPONSE_OPTIONS } from './options.ts'
 
@@ -27,13 +27,6 @@ const InputImage = Type.Object({
   ),
   file_id: refusedField(NO_FILES),
 })
-const InputAudio = Type.Object({
-  type: Type.Literal('input_audio'),
-  input_audio: Type.Object({
-    data: Type.String({ minLength: 1, description: 'base64' }),
-    format: Type.Enum(['wav', 'mp3']),
-  }),
-})
 const OutputText = Type.Object({ type: Type.Literal('output_text'), text: Type.String() })
 const Refusal = Type.Object({ type: Type.Literal('refusal'), refusal: Type.String() })
 
@@ -45,7 +38,7 @@ const InputItem = Type.Union(
     Type.Object({
       type: ItemType,
       role: Type.Literal('user'),
-      content: Type.Union([Type.String(), Type.Array(Type.Union([InputText, InputImage, InputAudio]))], {
+      content: Type.Union([Type.String(), Type.Array(Type.Union([InputText, InputImage, AudioPart]))], {
         description: 'text, or parts: input_text, input_image (requires vision), input_audio',
       }),
     }),
@@ -279,7 +272,7 @@ function readItem(
 type Part =
   | Static<typeof InputText>
   | Static<typeof InputImage>
-  | Static<typeof InputAudio>
+  | Static<typeof AudioPart>
   | Static<typeof OutputText>
   | Static<typeof Refusal>
 

@@ -145,6 +145,14 @@ export function json(schema: TSchema | Json): Content {
   return { type: 'application/json', schema }
 }
 
+/** Audio as the body of a request, by the types that are documented for it. */
+const audioBytes = (type: string): Content => ({
+  type,
+  schema: { type: 'string', format: 'binary', contentMediaType: 'application/octet-stream' },
+})
+export const RAW_AUDIO: readonly Content[] = ['application/octet-stream', 'audio/*'].map(audioBytes)
+export const ANY_AUDIO: readonly Content[] = [...RAW_AUDIO, audioBytes('*/*')]
+
 export const CSV: Content = { type: 'text/csv', schema: { type: 'string', description: '`format=csv`' } }
 
 /** An answer of server-sent events. */

@@ -17,7 +17,7 @@ import { CatalogError } from '../gateway/catalog/watch.ts'
 import { findTranscoder } from '../gateway/long/transcoder.ts'
 import { certificateFiles, dateRemark, isInForce, readCertificate } from '../gateway/node/certificate.ts'
 import type { Environment } from '../gateway/node/config.ts'
-import { openBucket, openObjects, openState, STATE_FILE } from '../gateway/node/stores.ts'
+import { awaitsMigration, openBucket, openObjects, openState, STATE_FILE } from '../gateway/node/stores.ts'
 import { remarksOn } from '../gateway/node/surroundings.ts'
 import { documentAge, endedModels, fadingModels } from '../gateway/providers/facts.ts'
 import { PROVIDERS } from '../gateway/providers/index.ts'
@@ -202,8 +202,11 @@ const EVENTS_MAX = 1_000
 /** @param stored is filled */
 async function stateFindings(environment: Environment, stored: Stored): Promise<Found[]> {
   const { REDIS_URL, LARKWAY_DATA: folder } = environment
-  if (REDIS_URL === undefined && !existsSync(join(folder, STATE_FILE)))
+  const file = join(folder, STATE_FILE)
+  if (REDIS_URL === undefined && !existsSync(file))
     return [ok(`there is none in ${folder} yet: the first start makes it`)]
+  if (REDIS_URL === undefined && (await awaitsMigration(file).catch(() => false)))
+    return [ok(`an earlier version has written it: the first start of this one migrates ${file}`)]
   const said: string[] = []
   // The same words as a node that starts logs.
   const log = createLogger('warn', {

@@ -2,6 +2,7 @@ import { mkdir, rm } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
 import t, { type Test } from 'tap'
 import { withAdmin } from '../../src/cli/context.ts'
 import { readSecretKeys } from '../../src/contracts/secrets.ts'
@@ -69,6 +70,9 @@ t.test('nothing is wrong, and nothing is made', async (t) => {
   ])
   t.same(of('state'), ['ok: there is none in ./data yet: the first start makes it'])
   t.match(of('provider house')[0], /^ok: it answers, \d+ models$/)
+  await mkdir(join(cwd, 'data'))
+  new DatabaseSync(join(cwd, 'data/state.sqlite')).exec('PRAGMA user_version = 3')
+  t.match((await examined(cwd, {})).of('state'), [/^ok: an earlier version has written it: .* migrates data/])
   const { output } = await runInProcess(['doctor'], { cwd, env: { PORT: '1' } })
   t.match(output, /^ok +configuration +larkway\.yaml is valid/)
   t.match(output, /\n0 faults, \d+ warnings?\n$/)

@@ -18,22 +18,19 @@ const Environment = Type.Object({
   HOST: Type.String({ default: '0.0.0.0', description: 'address to listen on' }),
   LARKWAY_TLS_CERT: Type.Optional(
     Type.String({
-      minLength: 1,
       description:
         'PEM file of a certificate, and of those up to its authority: HTTPS is served, too; read again on SIGHUP',
     }),
   ),
   LARKWAY_TLS_KEY: Type.Optional(
-    Type.String({ minLength: 1, description: 'PEM file of its private key, without a passphrase' }),
+    Type.String({ description: 'PEM file of its private key, without a passphrase' }),
   ),
   LARKWAY_TLS_PORT: Type.Integer({
     ...PORT,
     default: 8443,
     description: 'port of HTTPS; 0 picks a free one',
   }),
-  LARKWAY_TLS_HOST: Type.Optional(
-    Type.String({ minLength: 1, description: 'address of that port; default: HOST' }),
-  ),
+  LARKWAY_TLS_HOST: Type.Optional(Type.String({ description: 'address of that port; default: HOST' })),
   LARKWAY_CHUNKED: Type.Enum(['strict', 'seen', 'refuse'], {
     default: 'seen',
     description:
@@ -48,17 +45,15 @@ const Environment = Type.Object({
   }),
   LARKWAY_CONFIG: Type.Optional(
     Type.String({
-      minLength: 1,
       description: 'configuration file; default: larkway.yaml when it exists, else the demo',
     }),
   ),
   LARKWAY_DATA: Type.String({
-    minLength: 1,
     default: DEFAULT_DATA,
     description: 'folder for keys, the state file and the folder store',
   }),
   LARKWAY_DEMO_KEY: Type.Optional(
-    Type.String({ minLength: 1, description: 'API key of the demo workspace; default: made at first start' }),
+    Type.String({ description: 'API key of the demo workspace; default: made at first start' }),
   ),
   LARKWAY_SECRET_KEYS: Type.Optional(
     Type.String({
@@ -110,7 +105,6 @@ const Environment = Type.Object({
   }),
   LARKWAY_USAGE_FOLDER: Type.Optional(
     Type.String({
-      minLength: 1,
       description:
         'folder on a disk of this machine for records that are not in the object store yet; default: ' +
         '`usage-segments` in LARKWAY_DATA',
@@ -148,7 +142,6 @@ const Environment = Type.Object({
     Type.Integer({ ...PORT, description: 'port of `GET /metrics`; 0 picks a free one; default: none' }),
   ),
   LARKWAY_METRICS_HOST: Type.String({
-    minLength: 1,
     default: '127.0.0.1',
     description: 'address of that port, which takes no key',
   }),
@@ -175,9 +168,9 @@ const Environment = Type.Object({
     Type.String({ minLength: 3, description: 'bucket; default: objects in the data folder' }),
   ),
   S3_ACCESS_KEY_ID: Type.Optional(
-    Type.String({ minLength: 1, description: 'access key of the bucket; default: as the AWS SDK finds it' }),
+    Type.String({ description: 'access key of the bucket; default: as the AWS SDK finds it' }),
   ),
-  S3_SECRET_ACCESS_KEY: Type.Optional(Type.String({ minLength: 1, description: 'secret key of the bucket' })),
+  S3_SECRET_ACCESS_KEY: Type.Optional(Type.String({ description: 'secret key of the bucket' })),
   LOG_LEVEL: Type.Enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'], {
     default: 'info',
     description: 'least level that is logged: `trace`, `debug`, `info`, `warn`, `error`, `fatal` or `silent`',

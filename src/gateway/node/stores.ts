@@ -61,6 +61,10 @@ export async function openState(
   return openEmbeddedState({ file: join(folder, STATE_FILE), log, clock, booting })
 }
 
+/** Whether a start would migrate the file of the state, because an earlier version has written it. */
+export const awaitsMigration = async (file: string): Promise<boolean> =>
+  (await import('../state/embedded/database.ts')).awaitsMigration(file)
+
 /** The data folder of several processes on one port. */
 export interface SharedFolder {
   /** Answers a process that asks for their state, until that ends. */

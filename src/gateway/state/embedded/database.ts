@@ -91,7 +91,9 @@ function prepare(db: DatabaseSync, onCopied: (path: string) => void): void {
 function migrate(db: DatabaseSync, onCopied: (path: string) => void): void {
   const format = databaseFormat(db)
   if (format > MIGRATIONS.length) {
-    if (isReadable(db)) return
+    // The newer version that wrote the file has said whether versions of this one's format can go on with it.
+    const since = readableSince(db)
+    if (since > 0 && since <= MIGRATIONS.length) return
     throw new Error(
       `a newer version of Larkway wrote it (format ${format}, this one knows up to ${MIGRATIONS.length})`,
     )
@@ -183,20 +185,20 @@ export function createPurge(
   return (nowMs, limit) => void purge.run(nowMs, limit)
 }
 
-/** Whether the newer version that wrote the file has said that versions of this one's format can go on with it. */
-function isReadable(db: DatabaseSync): boolean {
-  const since = readableSince(db)
-  return since > 0 && since <= MIGRATIONS.length
+/** Whether an earlier version has written the file, so that opening it migrates it. Changes nothing. */
+export function awaitsMigration(file: string): boolean {
+  const db = new DatabaseSync(file, { readOnly: true })
+  try {
+    return databaseFormat(db) < MIGRATIONS.length
+  } finally {
+    db.close()
+  }
 }
 
+const pragma = (db: DatabaseSync, name: string) => Number(db.prepare(`PRAGMA ${name}`).get()?.[name])
 /** The oldest format whose versions can go on with the file; 0: none was said. */
-function readableSince(db: DatabaseSync): number {
-  return Number(db.prepare('PRAGMA application_id').get()?.application_id)
-}
-
-function databaseFormat(db: DatabaseSync): number {
-  return Number(db.prepare('PRAGMA user_version').get()?.user_version)
-}
+const readableSince = (db: DatabaseSync) => pragma(db, 'application_id')
+const databaseFormat = (db: DatabaseSync) => pragma(db, 'user_version')
 
 function openReason(error: unknown): string {
   const reason = error instanceof Error ? error.message : String(error)

@@ -55,9 +55,6 @@ export interface ProxySettings {
   readonly NO_PROXY?: string | undefined
 }
 
-/** A proxy is asked for no path. */
-const PROXY_URL = /^https?:\/\/[^/?#]+\/?$/
-
 /** @throws Error that names the variable that cannot be read */
 export function createEgressProxy(
   { HTTPS_PROXY, NO_PROXY = '' }: ProxySettings,
@@ -81,7 +78,7 @@ export function createEgressProxy(
 /** A proxy as options of a request to it, and what it asks for. */
 function proxyAt(text: string) {
   try {
-    const url = new URL(PROXY_URL.exec(text)?.[0] ?? '')
+    const url = new URL(/^https?:\/\/[^/?#]+\/?$/.exec(text)?.[0] ?? '')
     const name = Buffer.from(decodeURIComponent(`${url.username}:${url.password}`))
     const headers = name.length === 1 ? {} : { 'proxy-authorization': `Basic ${name.toString('base64')}` }
     return { to: { protocol: url.protocol, ...targetOf(url) }, headers }

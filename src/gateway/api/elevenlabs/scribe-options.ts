@@ -117,9 +117,7 @@ const METADATA_BYTES_MAX = 16 * 1024
 const METADATA_LEVELS_MAX = 2
 
 /** Fields that the client of Python's writes as JSON, and as `null` where they are left out. */
-const AS_JSON: ReadonlySet<string> = new Set([
-  ...['additional_formats', 'entity_detection', 'entity_redaction', 'webhook_metadata'],
-])
+const AS_JSON = new Set(['additional_formats', 'entity_detection', 'entity_redaction', 'webhook_metadata'])
 
 /** The texts of a list, nothing of null, and any other value as it is. */
 function unwrapped(text: string): readonly string[] {

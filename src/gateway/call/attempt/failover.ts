@@ -174,10 +174,11 @@ class Failover<Active extends ActiveCall, Got> {
       await sleep(clock, retryAfterMs, { signal }).catch(() => this.#checkCaller(attempt, startMs))
       retryAfterMs = (await takeAccountUnits(state, entry.provider, call)) ?? 0
     }
-    this.#checkCaller({ ...attempt, counted: retryAfterMs === 0 }, startMs)
+    const counted = { ...attempt, counted: retryAfterMs === 0 }
+    this.#checkCaller(counted, startMs)
     // The wait takes nothing of the time that the entry has.
     const nowMs = clock.now()
-    if (retryAfterMs === 0) return this.#tryFreely({ ...this.#since(nowMs, attempt), counted: true }, nowMs)
+    if (retryAfterMs === 0) return this.#tryFreely(this.#since(nowMs, counted), nowMs)
     const failure = { failure: spentFor(retryAfterMs), blamed: false, unknown: false }
     return this.#goOn(attempt, beginAttempt(this.#active, attempt, nowMs, null), failure)
   }

@@ -244,6 +244,4 @@ function scriptsOf(language: string): RegExp | null {
 }
 
 /** Languages that are written in two scripts. */
-const TWO_SCRIPTS: ReadonlySet<string> = new Set([
-  ...['sr', 'bs', 'az', 'uz', 'kk', 'mn', 'pa', 'ku', 'sd', 'ms', 'ha'],
-])
+const TWO_SCRIPTS = new Set(['sr', 'bs', 'az', 'uz', 'kk', 'mn', 'pa', 'ku', 'sd', 'ms', 'ha'])

@@ -187,8 +187,8 @@ function moneyFor(active: ActiveCall, { candidates, cut }: Selection): Reservati
   if (!paid && !capped) return null
   let platformMicros = 0
   let spendMicros = 0
+  const wallMs = active.services.clock.wallNow()
   for (const { entry } of candidates) {
-    const wallMs = active.services.clock.wallNow()
     const micros = chargeable(entry, highestCost(entry, call, wallMs, cut?.count ?? 1))
     spendMicros = Math.max(spendMicros, micros)
     if (isPlatform(entry)) platformMicros = Math.max(platformMicros, micros)

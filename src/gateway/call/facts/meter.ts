@@ -412,12 +412,11 @@ export function highestCost<K extends OperationName>(
   atMs = systemClock.wallNow(),
   parts = 1,
 ): number | null {
-  const payload = parts === 1 ? call.payload : payloadOfPart(call.payload, parts)
+  const part = parts === 1 ? call : { ...call, payload: payloadOfPart(call.payload, parts) }
+  const { operation, payload } = part
   const costs = pricesOfTiers(priceOn(priceFor(entry, call) ?? {}, atMs), payload).flatMap((price) => {
-    const reported = ESTIMATES[call.operation](payload, price)
-    return pricesFor(price, reported, payload).map(
-      (one) => meterAt({ ...call, payload }, reported, one).costUsd,
-    )
+    const reported = ESTIMATES[operation](payload, price)
+    return pricesFor(price, reported, payload).map((one) => meterAt(part, reported, one).costUsd)
   })
   const most = costs.reduce((most, cost) => (most === null || cost === null ? null : Math.max(most, cost)))
   return most === null || parts === 1 ? most : usdOf(microsOf(most) * parts)

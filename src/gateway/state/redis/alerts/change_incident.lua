@@ -4,8 +4,8 @@
 -- ARGV name expected record event_id workspace occurred body
 -- Reply 1 | 0: whether this call changed it
 --
--- `incidents` is a hash: name -> the id of the incident, a space and its JSON. `expected` is what is to be open now: such
--- a record or its id, empty for none; `record` takes its place, empty to end it. An empty `event_id` tells nobody.
+-- `incidents` is a hash: name -> the id of the incident, a space and its JSON. `expected` is the open record or its id,
+-- empty if none is open. `record` takes its place, and ends it if empty. An empty `event_id` writes no event.
 
 local name, expected, record = ARGV[1], ARGV[2], ARGV[3]
 local incidents = key('incidents')
